@@ -1,0 +1,65 @@
+// Locks that know their rank (lock_rank.h). Spins briefly, then yields the CPU: a holder may have
+// been preempted, and there may be more threads than CPUs.
+#pragma once
+
+#include <atomic>
+
+#include "common/base/assert.h"
+#include "common/base/attributes.h"
+#include "common/sync/lock_rank.h"
+
+namespace kmem {
+
+// Per-thread bookkeeping behind the check; nothing at all with NDEBUG. Both name the locks' ranks
+// and abort when the order is broken.
+#ifdef NDEBUG
+inline void note_acquire(LockRank) noexcept {}
+inline void note_release(LockRank) noexcept {}
+#else
+void note_acquire(LockRank rank) noexcept;
+void note_release(LockRank rank) noexcept;
+#endif
+
+class SpinLock {
+ public:
+  explicit SpinLock(LockRank rank) noexcept : rank_(rank) {}
+  SpinLock(const SpinLock&) = delete;
+  SpinLock& operator=(const SpinLock&) = delete;
+
+  void lock() noexcept {
+    note_acquire(rank_);
+    // Acquire: pairs with the release in unlock(), so that we see what the last holder wrote.
+    if (held_.exchange(1, std::memory_order_acquire) != 0) [[unlikely]] lock_contended();
+  }
+  bool try_lock() noexcept {
+    // Acquire: as in lock().
+    if (held_.exchange(1, std::memory_order_acquire) != 0) return false;
+    note_acquire(rank_);
+    return true;
+  }
+  void unlock() noexcept {
+    note_release(rank_);
+    held_.store(0, std::memory_order_release);  // pairs with the acquire in lock()
+  }
+
+ private:
+  void lock_contended() noexcept;
+
+  std::atomic<std::uint32_t> held_{0};
+  const LockRank rank_;
+};
+
+// std::lock_guard without its header.
+template <class L>
+class [[nodiscard]] Guard {
+ public:
+  explicit Guard(L& lock) noexcept : lock_(lock) { lock_.lock(); }
+  ~Guard() { lock_.unlock(); }
+  Guard(const Guard&) = delete;
+  Guard& operator=(const Guard&) = delete;
+
+ private:
+  L& lock_;
+};
+
+}  // namespace kmem
