@@ -27,7 +27,7 @@ struct KmallocClasses {
 // clang-format off
 template <class B>
 concept SlabBackend = requires(B b, const B c, const CacheSpec& spec, gfp_t gfp, int node, void* object,
-                               pages::Page* head, void** objects, std::size_t n, unsigned cpus,
+                               pages::Page* page, void** objects, std::size_t n, unsigned cpus,
                                const Tunables& tunables, LiveVisitor visit, void* context) {
   { B::name } -> std::convertible_to<const char*>;                       // "slab" ...
   { B::tag } -> std::convertible_to<std::uint8_t>;                       // of this backend and policy
@@ -44,9 +44,10 @@ concept SlabBackend = requires(B b, const B c, const CacheSpec& spec, gfp_t gfp,
   { b.alloc(gfp) } noexcept -> std::same_as<void*>;                      // nullptr: no memory
   { b.alloc_node(gfp, node) } noexcept -> std::same_as<void*>;
   { b.alloc_bulk(gfp, n, objects) } noexcept -> std::same_as<bool>;      // all or nothing; true for 0
-  // page_of(object) belongs to this cache and object is at an object's start: cheap, any pointer.
-  { c.owns(head, object) } noexcept -> std::same_as<bool>;               // head: page_of(object)->head
-  { b.free(object, head) } noexcept -> std::same_as<void>;               // owns() was true
+  // page is page_of(object): it belongs to this cache and object is at an object's start. Cheap, and
+  // right for any pointer.
+  { c.owns(page, object) } noexcept -> std::same_as<bool>;
+  { b.free(object, page) } noexcept -> std::same_as<void>;               // owns() was true
   { b.free_bulk(n, objects) } noexcept -> std::same_as<void>;            // owns() was true for each
 
   { b.shrink() } noexcept -> std::same_as<bool>;                         // true: slabs remain

@@ -30,20 +30,20 @@ struct alignas(64) Page {
   // Two words which SLUB changes together by a 16-byte compare-exchange.
   void* free_list;
   std::uint64_t counters;
-  Page* head;                   // the block's first page, also in that page itself; null: no block
-  void* owner;                  // the backend's cache, in the first page only
+  Page* head;                   // the block's first page, in every page of it; null: no block
+  void* owner;                  // the backend's cache, in every page of a slab; else null
   ListNode link;                // one list at a time
   std::uint64_t word;           // backend's
   std::uint32_t first_object;   // offset of the first object from the block's start: the colour
   PageKind kind;
   std::uint8_t order;           // of the block; in its first page (large runs: 0, see run_pages)
   std::uint8_t node;            // in every page of the block
-  std::uint8_t owner_tag;       // which world (backend and policy) owner belongs to; 0: none
+  std::uint8_t owner_tag;       // backend and policy that owner belongs to, as owner; 0: none
 };
 static_assert(sizeof(Page) == 64, "page_of() multiplies by 64; the array costs 1.6 %");
 
 // Set once at start, then constant. Before that, and for pointers outside the arena, page_of() gives
-// the null page, whose head is itself and whose owner is null.
+// the null page, whose owner is null: check the owner before following head.
 struct Arena {
   std::uintptr_t base;
   std::size_t page_count;

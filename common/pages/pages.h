@@ -25,6 +25,10 @@ bool start() noexcept;
 Page* alloc(unsigned order, int node, gfp_t gfp, PageKind kind) noexcept;
 void free(Page* head) noexcept;
 
+// Writes owner and tag in every page of a slab, before its first object is handed out; free() clears
+// them. Release and acquire of whatever hands the object over orders them for other threads.
+void set_owner(Page* head, void* owner, std::uint8_t tag) noexcept;
+
 // A run of whole chunks for blocks over max_block_bytes (kvmalloc); freed by free_run().
 Page* alloc_run(std::size_t bytes, int node, gfp_t gfp) noexcept;
 void free_run(Page* head) noexcept;
