@@ -13,7 +13,7 @@ namespace kmem {
 using Constructor = void (*)(void*);
 
 // Checked by api/ before a backend sees it: 1 <= object_bytes <= max_block_bytes, align is 0 or a
-// power of two up to page_bytes, freeptr_offset is inside the object and pointer aligned.
+// power of two up to page_bytes (kmalloc caches: up to their own size), freeptr_offset is inside the object and pointer aligned.
 struct CacheSpec {
   const char* name = "";          // outlives the backend's use of it: api/ owns a copy
   std::size_t object_bytes = 0;
