@@ -75,12 +75,15 @@
 //        they refuse. For fast paths; the slow path's first source is the plain form of the same.
 //
 // 4. Whole-cache operations
-//    bool create(init)     all CPUs' State zeroed, header live, init(State&, cpu, node) called
+//    bool create(init, bytes = sizeof(State))   all CPUs' State zeroed, header live, init(State&,
+//                          cpu, node) called; bytes, if entries follow the State; at most 1 MiB
 //    void destroy()
 //    void drain(visit)     visit(State&, cpu) for every CPU while no other operation can reach it;
 //        operations elsewhere refuse meanwhile. Serialized over the process (LockRank::drain); visit
 //        may take locks of rank above cpu. Not from a signal handler.
-//    const State& peek(cpu)   racy, for statistics
+//    static Pair detach<F>(State&)   in visit: a list's pair, which is (0, 0) afterwards. The way to
+//        an OwnedList's owner that holds for every policy (Atomic keeps it elsewhere)
+//    const State& peek(cpu)   racy, for statistics;  Pair peek_pair<F>(cpu) likewise, of a list
 //    unsigned cpu()           a hint of the current CPU's id;  unsigned count()  number of CPU ids
 //    int node()               node of the current CPU
 #pragma once
@@ -150,6 +153,11 @@ struct Running {
 // forces the fallback). False: no address space.
 bool start() noexcept;
 bool rseq_available() noexcept;
+
+// Around fork(): no State is half changed while the child's memory is copied. after_fork() in parent
+// and child. The caller holds no lock of rank drain or above.
+void prepare_fork() noexcept;
+void after_fork() noexcept;
 
 // The Virtual machine: number of CPU ids and nodes (CPUs split in equal runs), set before caches are
 // created with it; then each thread says which CPU it is on. Defaults: 64 CPUs, nodes::count().

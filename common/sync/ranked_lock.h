@@ -22,7 +22,7 @@ void note_release(LockRank rank) noexcept;
 
 class SpinLock {
  public:
-  explicit SpinLock(LockRank rank) noexcept : rank_(rank) {}
+  explicit constexpr SpinLock(LockRank rank) noexcept : rank_(rank) {}
   SpinLock(const SpinLock&) = delete;
   SpinLock& operator=(const SpinLock&) = delete;
 

@@ -1,0 +1,86 @@
+#include "common/percpu/drain.h"
+
+#include "common/base/assert.h"
+#include "common/percpu/membarrier.h"
+#include "common/percpu/slot_lock.h"
+
+namespace kmem::percpu {
+namespace {
+
+constinit SpinLock process_drain_lock{LockRank::drain};
+
+List& all_gates() noexcept {
+  static List gates;
+  return gates;
+}
+
+}  // namespace
+
+SpinLock& drain_lock() noexcept { return process_drain_lock; }
+
+bool Gate::create(std::size_t bytes, unsigned cpus, Quiesce how) noexcept {
+  place_ = area_alloc(bytes, cpus);
+  if (place_.base == nullptr) return false;
+  bytes_ = bytes;
+  cpus_ = cpus;
+  how_ = how;
+  gate_.store(place_.dummy, std::memory_order_relaxed);
+  Guard guard(drain_lock());
+  all_gates().push_back(&all_);
+  return true;
+}
+
+void Gate::destroy() noexcept {
+  {
+    Guard guard(drain_lock());
+    close();
+    List::remove(&all_);
+  }
+  area_free(place_, bytes_, cpus_);
+  place_ = {};
+}
+
+void Gate::close() noexcept {
+  // Relaxed: membarrier() or the slot locks order it before what follows.
+  gate_.store(place_.dummy, std::memory_order_relaxed);
+  if (how_ == Quiesce::membarrier) {
+    restart_all_sequences();
+  } else {
+    wait_for_slot_locks();
+  }
+}
+
+void Gate::open() noexcept {
+  // Release: pairs with the acquire in is_open(). A sequence that loads the new gate depends on it
+  // for the address of all that it reads, which orders it as well.
+  gate_.store(place_.base, std::memory_order_release);
+}
+
+void Gate::wait_for_slot_locks() noexcept {
+  for (unsigned cpu = 0; cpu < cpus_; ++cpu) {
+    auto& header = *reinterpret_cast<SlotHeader*>(real_slot(cpu));
+    lock_slot(header);
+    unlock_slot(header);
+  }
+}
+
+void prepare_fork() noexcept {
+  drain_lock().lock();
+  bool sequences = false;
+  for (ListNode* node = all_gates().front(); node != nullptr; node = all_gates().after(node)) {
+    auto* gate = reinterpret_cast<Gate*>(reinterpret_cast<char*>(node) - offsetof(Gate, all_));
+    gate->gate_.store(gate->place_.dummy, std::memory_order_relaxed);  // as in close()
+    sequences |= gate->how_ == Quiesce::membarrier;
+    if (gate->how_ == Quiesce::slot_locks) gate->wait_for_slot_locks();
+  }
+  if (sequences) restart_all_sequences();
+}
+
+void after_fork() noexcept {
+  for (ListNode* node = all_gates().front(); node != nullptr; node = all_gates().after(node)) {
+    reinterpret_cast<Gate*>(reinterpret_cast<char*>(node) - offsetof(Gate, all_))->open();
+  }
+  drain_lock().unlock();
+}
+
+}  // namespace kmem::percpu
