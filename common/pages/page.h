@@ -62,6 +62,10 @@ inline char* address_of(const Page* page) noexcept {
   return reinterpret_cast<char*>(arena.base) +
          (static_cast<std::size_t>(page - arena.map) << page_shift);
 }
+// The page whose link is on a list.
+inline Page* from_link(ListNode* link) noexcept {
+  return reinterpret_cast<Page*>(reinterpret_cast<char*>(link) - offsetof(Page, link));
+}
 inline std::size_t block_bytes(const Page* head) noexcept { return page_bytes << head->order; }
 
 }  // namespace kmem::pages
