@@ -16,11 +16,11 @@ struct ListNode {
 
 class List {
  public:
-  List() noexcept { reset(); }
+  constexpr List() noexcept { reset(); }
   List(const List&) = delete;
   List& operator=(const List&) = delete;
 
-  void reset() noexcept { head_.next = head_.prev = &head_; }
+  constexpr void reset() noexcept { head_.next = head_.prev = &head_; }
   bool empty() const noexcept { return head_.next == &head_; }
   ListNode* front() const noexcept { return empty() ? nullptr : head_.next; }
   ListNode* back() const noexcept { return empty() ? nullptr : head_.prev; }

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdarg>
+#include <cstddef>
 
 namespace kmem {
 
@@ -11,6 +12,10 @@ namespace kmem {
 
 // Without a prefix: the lines of a report.
 [[gnu::format(printf, 1, 2)]] void log_line(const char* format, ...) noexcept;
+
+// vsnprintf without <cstdio>: at most bytes - 1 characters and a zero.
+[[gnu::format(printf, 3, 4)]] void format_line(char* out, std::size_t bytes, const char* format,
+                                               ...) noexcept;
 
 // Every line goes to hook(context, line) instead of standard error; nullptr restores it. The hook is
 // called with whatever locks the reporter holds: it must not call this library.

@@ -4,6 +4,7 @@
 // two locks of one rank are never held together, except where a comment at the second says why.
 //
 //   rank        lock                              protects
+//   kmalloc     api: KmallocCaches::making_       making a size class's cache
 //   registry    api: Registry::mutex_             list of caches, reference counts; create, destroy
 //   drain       percpu: one per process           who may point caches at the dummy area
 //   cpu         percpu: Locked slot               one CPU's state of one cache (policies Locked,
@@ -26,7 +27,7 @@
 namespace kmem {
 
 enum class LockRank : std::uint8_t {
-  registry, drain, cpu, alien, node, page_list, remote, heap, pages_cpu, buddy, arena, metadata,
+  kmalloc, registry, drain, cpu, alien, node, page_list, remote, heap, pages_cpu, buddy, arena, metadata,
   count
 };
 
