@@ -1,5 +1,5 @@
-// The exported symbols: the chosen backend's world under the kernel's names. Each function is a line or
-// two; what they do is in kmem.h and cache_front.h, what they promise in <kmem/slab.h>.
+// The exported symbols: the chosen backend's world under the kernel's names. Each function is a
+// line or two; what they do is in kmem.h and cache_front.h, what they promise in <kmem/slab.h>.
 #include <cstring>
 
 #include "api/chosen_backend.h"
@@ -41,7 +41,8 @@ bool product(std::size_t n, std::size_t bytes, std::size_t* total) noexcept {
 
 // A NULL cache is a mistake of the caller's that must not crash in here.
 bool refuse_null(const kmem_cache* cache, const char* call) noexcept {
-  if (cache != nullptr) [[likely]] return false;
+  if (cache != nullptr) [[likely]]
+    return false;
   kmem::warn("%s: the cache is NULL", call);
   errno = EINVAL;
   return true;
@@ -85,8 +86,8 @@ KMEM_EXPORT kmem_cache* __kmem_cache_create_args(const char* name, size_t object
   options.has_user_region = args->usersize != 0;
   options.no_merge = args->sheaf_capacity != 0;
   if ((flags & kmem::slab_flag::kmalloc) != 0) spec.flags = ~slab_flags_t{0};  // not a caller's
-  const bool inside = args->useroffset <= object_size &&
-                      args->usersize <= object_size - args->useroffset;
+  const bool inside =
+      args->useroffset <= object_size && args->usersize <= object_size - args->useroffset;
   if ((args->usersize == 0 && args->useroffset != 0) || !inside) {
     kmem::warn("kmem_cache_create(%s): the user region is not inside the object, ignored",
                name != nullptr ? name : "(null)");
@@ -110,8 +111,8 @@ KMEM_EXPORT kmem_cache* kmem_cache_create_usercopy(const char* name, size_t obje
 // The five-argument form as a function, for callers that take its address or do not use the macro.
 #undef kmem_cache_create
 KMEM_EXPORT kmem_cache* kmem_cache_create_five(const char* name, size_t object_size, size_t align,
-                                               slab_flags_t flags, void (*ctor)(void*)) __asm__(
-    "kmem_cache_create");
+                                               slab_flags_t flags,
+                                               void (*ctor)(void*)) __asm__("kmem_cache_create");
 KMEM_EXPORT kmem_cache* kmem_cache_create_five(const char* name, size_t object_size, size_t align,
                                                slab_flags_t flags, void (*ctor)(void*)) {
   return __kmem_cache_create(name, object_size, align, flags, ctor);
@@ -141,7 +142,8 @@ KMEM_EXPORT void* kmem_cache_alloc_node(kmem_cache* cache, gfp_t flags, int node
   return front(cache)->alloc_node(flags, node);
 }
 KMEM_EXPORT void kmem_cache_free(kmem_cache* cache, void* object) {
-  if (cache == nullptr) [[unlikely]] return Kmem::kfree(object);
+  if (cache == nullptr) [[unlikely]]
+    return Kmem::kfree(object);
   front(cache)->free(object);
 }
 
@@ -237,7 +239,7 @@ KMEM_EXPORT void* kmemdup(const void* source, size_t size, gfp_t flags) {
 KMEM_EXPORT int kmem_slabinfo(int fd) { return Kmem::slabinfo(fd); }
 KMEM_EXPORT const char* kmem_backend_name(void) { return kmem::Chosen::name; }
 KMEM_EXPORT const char* kmem_percpu_policy(const char** reason) {
-  const kmem::percpu::Running running = kmem::percpu::running_policy<kmem::Chosen>();
+  const kmem::percpu::Running running = kmem::chosen_policy_running();
   if (reason != nullptr) *reason = running.reason;
   return running.running;
 }

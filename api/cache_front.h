@@ -1,5 +1,5 @@
-// What kmem_cache is above its backend: a name, flags, zeroing, the check of a caller's pointer and the
-// bulk entry points. Everything that places objects is the backend's.
+// What kmem_cache is above its backend: a name, flags, zeroing, the check of a caller's pointer and
+// the bulk entry points. Everything that places objects is the backend's.
 #pragma once
 
 #include <cerrno>
@@ -21,7 +21,8 @@ class CacheFront {
   // ---- Single objects ----
   KMEM_FAST void* alloc(gfp_t gfp) noexcept {
     void* object = backend_.alloc(gfp);
-    if ((gfp & gfp::zero) != 0 || object == nullptr) [[unlikely]] return finish(object, gfp);
+    if ((gfp & gfp::zero) != 0 || object == nullptr) [[unlikely]]
+      return finish(object, gfp);
     return object;
   }
 
@@ -32,14 +33,17 @@ class CacheFront {
   // A pointer that is not an object of this cache never reaches the backend, in release builds too.
   KMEM_FAST void free(void* object) noexcept {
     pages::Page* page = pages::page_of(object);
-    if (!backend_.owns(page, object)) [[unlikely]] return report_free(object, page);
+    if (!backend_.owns(page, object)) [[unlikely]]
+      return report_free(object, page);
     backend_.free(object, page);
   }
 
   // ---- Bulk ----
   bool alloc_bulk(gfp_t gfp, std::size_t n, void** objects) noexcept {
-    if (!count_fits(n)) [[unlikely]] return false;
-    if (!backend_.alloc_bulk(gfp, n, objects)) [[unlikely]] return errno = ENOMEM, false;
+    if (!count_fits(n)) [[unlikely]]
+      return false;
+    if (!backend_.alloc_bulk(gfp, n, objects)) [[unlikely]]
+      return errno = ENOMEM, false;
     if ((gfp & gfp::zero) != 0) {
       for (std::size_t i = 0; i < n; ++i) finish(objects[i], gfp);
     }
@@ -47,15 +51,18 @@ class CacheFront {
   }
 
   void free_bulk(std::size_t n, void** objects) noexcept {
-    if (!count_fits(n)) [[unlikely]] return;
+    if (!count_fits(n)) [[unlikely]]
+      return;
     std::size_t owned = 0;
     while (owned < n && owns(objects[owned])) ++owned;
-    if (owned != n) [[unlikely]] owned = drop_strangers(owned, n, objects);
+    if (owned != n) [[unlikely]]
+      owned = drop_strangers(owned, n, objects);
     backend_.free_bulk(owned, objects);
   }
 
   bool alloc_bulk_generic(gfp_t gfp, std::size_t n, void** objects) noexcept {
-    if (!count_fits(n)) [[unlikely]] return false;
+    if (!count_fits(n)) [[unlikely]]
+      return false;
     return kmem::alloc_bulk_generic(*this, gfp, n, objects);
   }
   void free_bulk_generic(std::size_t n, void** objects) noexcept {
@@ -95,7 +102,8 @@ class CacheFront {
   template <SlabBackend>
   friend class Registry;
 
-  // Cold ends of the entry points -------------------------------------------------------------------
+  // Cold ends of the entry points
+  // -------------------------------------------------------------------
 
   // Zeroes, or says that there is no memory.
   KMEM_SLOW void* finish(void* object, gfp_t gfp) noexcept {
@@ -143,7 +151,8 @@ class CacheFront {
     }
   }
 
-  // Reports and drops what is not ours from objects[first..n), keeps the rest; returns how many stay.
+  // Reports and drops what is not ours from objects[first..n), keeps the rest; returns how many
+  // stay.
   KMEM_SLOW std::size_t drop_strangers(std::size_t first, std::size_t n, void** objects) noexcept {
     std::size_t kept = first;
     for (std::size_t i = first; i < n; ++i) {
@@ -159,8 +168,8 @@ class CacheFront {
 
   B backend_;  // first: the owner of a page is the backend, and so the front
   CacheSpec spec_;
-  ListNode link_;               // Registry::caches_
-  unsigned references_ = 1;     // itself and its aliases
+  ListNode link_;            // Registry::caches_
+  unsigned references_ = 1;  // itself and its aliases
   std::size_t name_bytes_ = 0;
   bool has_user_region_ = false;
   bool warned_zero_ = false;

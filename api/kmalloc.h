@@ -11,7 +11,8 @@
 namespace kmem {
 
 inline constexpr std::size_t kmalloc_max_bytes = pages::max_block_bytes;
-inline constexpr unsigned kmalloc_class_count = 23;  // index i: 2^i bytes up to 4 MiB; 1: 96; 2: 192
+inline constexpr unsigned kmalloc_class_count =
+    23;  // index i: 2^i bytes up to 4 MiB; 1: 96; 2: 192
 enum class KmallocFamily : std::uint8_t { normal, reclaimable, accounted, dma, count };
 
 // The kernel's index numbers: 1 is 96 bytes, 2 is 192, otherwise the binary logarithm.
@@ -61,7 +62,8 @@ class KmallocCaches {
     auto& slot = caches_[static_cast<unsigned>(kmalloc_family(gfp))][index];
     // Acquire: pairs with the release in make(), so that the cache is seen complete.
     Cache* cache = slot.load(std::memory_order_acquire);
-    if (cache == nullptr) [[unlikely]] return make(kmalloc_family(gfp), index);
+    if (cache == nullptr) [[unlikely]]
+      return make(kmalloc_family(gfp), index);
     return cache;
   }
   static std::size_t class_bytes(std::size_t bytes) noexcept {

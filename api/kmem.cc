@@ -62,7 +62,8 @@ void report_kfree(const void* object) noexcept {
                   "not an object in use of any cache", fix);
   } else {
     debug::report(debug::Fault::foreign_pointer, "kmalloc", object,
-                  pages::is_null_page(page) ? "not memory of this library" : "its page is free", fix);
+                  pages::is_null_page(page) ? "not memory of this library" : "its page is free",
+                  fix);
   }
 }
 

@@ -1,5 +1,6 @@
-// One world: a backend under a policy, its caches and its kmalloc. The C interface (c_abi.cc) is the
-// chosen backend's world under the kernel's names; kmem-bench and the tests hold several at once.
+// One world: a backend under a policy, its caches and its kmalloc. The C interface (c_abi.cc) is
+// the chosen backend's world under the kernel's names; kmem-bench and the tests hold several at
+// once.
 #pragma once
 
 #include "api/kmalloc.h"
@@ -8,7 +9,9 @@
 namespace kmem {
 
 inline void* const zero_size_ptr = reinterpret_cast<void*>(16);
-inline bool zero_or_null(const void* p) noexcept { return reinterpret_cast<std::uintptr_t>(p) <= 16; }
+inline bool zero_or_null(const void* p) noexcept {
+  return reinterpret_cast<std::uintptr_t>(p) <= 16;
+}
 inline constexpr std::size_t kvmalloc_max_bytes = INT32_MAX;
 
 // Cold ends that do not depend on the backend (kmem.cc).
@@ -53,7 +56,8 @@ class Kmem {
   KMEM_FAST static void kfree(void* object) noexcept {
     const pages::Page* page = pages::page_of(object);
     Cache* cache = Cache::of(page, object);
-    if (cache == nullptr) [[unlikely]] return kfree_slow(object, page);
+    if (cache == nullptr) [[unlikely]]
+      return kfree_slow(object, page);
     cache->free(object);
   }
 
@@ -136,8 +140,8 @@ class Kmem {
     return bytes <= kmalloc_max_bytes ? kmalloc(bytes, gfp) : refuse_kmalloc(bytes, gfp);
   }
 
-  // Moves objects of cache among the last window_max of objects[0..n) to the end, unordered; returns
-  // where they begin. The last one is of cache, so that at least one is gathered.
+  // Moves objects of cache among the last window_max of objects[0..n) to the end, unordered;
+  // returns where they begin. The last one is of cache, so that at least one is gathered.
   static std::size_t gather(Cache* cache, std::size_t n, void** objects) noexcept {
     constexpr std::size_t window_max = 64;
     std::size_t first = n - 1;
@@ -151,7 +155,6 @@ class Kmem {
     }
     return first;
   }
-
 
   KMEM_SLOW static void* kmalloc_slow(std::size_t bytes, gfp_t gfp, int node) noexcept {
     if (bytes == 0) return zero_size_ptr;

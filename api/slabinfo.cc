@@ -20,9 +20,10 @@ void SlabinfoWriter::row(const char* name, const Geometry& geometry, const Cache
                          const Tunables& tunables) noexcept {
   char line[512];
   format_line(line, sizeof(line),
-              "%-17s %6zu %6zu %6u %4u %4d : tunables %4u %4u %4u : slabdata %6zu %6zu %6zu\n", name,
-              usage.active_objects, usage.total_objects, static_cast<unsigned>(geometry.slot_bytes),
-              geometry.objects, 1 << geometry.order, tunables.limit, tunables.batchcount,
+              "%-17s %6zu %6zu %6u %4u %4d : tunables %4u %4u %4u : slabdata %6zu %6zu %6zu\n",
+              name, usage.active_objects, usage.total_objects,
+              static_cast<unsigned>(geometry.slot_bytes), geometry.objects, 1 << geometry.order,
+              tunables.limit, tunables.batchcount,
               static_cast<unsigned>(tunables.shared > 0 ? tunables.shared : 0), usage.active_slabs,
               usage.slabs, usage.shared_available);
   append(line);

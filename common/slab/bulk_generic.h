@@ -1,5 +1,5 @@
-// Bulk calls as plain loops over single calls: what a design falls back to, and what its own bulk path
-// is measured against. Cache is anything with alloc(gfp) and free(object).
+// Bulk calls as plain loops over single calls: what a design falls back to, and what its own bulk
+// path is measured against. Cache is anything with alloc(gfp) and free(object).
 #pragma once
 
 #include <cstddef>
