@@ -160,17 +160,13 @@ class Kmem {
     if (bytes == 0) return zero_size_ptr;
     if (bytes > kmalloc_max_bytes) return refuse_kmalloc(bytes, gfp);
     if constexpr (classes.by_header) {
-      if (bytes < classes.largest) return kmalloc_by_header(bytes, gfp, node);
+      if (bytes < classes.largest) {
+        void* object = pages::start() ? B::kmalloc(bytes, gfp, node) : nullptr;
+        if (object == nullptr) return errno = ENOMEM, nullptr;
+        return (gfp & gfp::zero) == 0 ? object : std::memset(object, 0, B::kmalloc_ksize(object));
+      }
     }
     return alloc_large(bytes, gfp, node);
-  }
-
-  static void* kmalloc_by_header(std::size_t bytes, gfp_t gfp, int node) noexcept {
-    if (!pages::start()) return errno = ENOMEM, nullptr;
-    void* object = B::kmalloc(bytes, gfp, node);
-    if (object == nullptr) return errno = ENOMEM, nullptr;
-    if ((gfp & gfp::zero) != 0) std::memset(object, 0, B::kmalloc_ksize(object));
-    return object;
   }
 
   KMEM_SLOW static void kfree_slow(void* object, const pages::Page* page) noexcept {
