@@ -40,6 +40,10 @@ class Gate {
   // Acquire: pairs with the release in open(), so that what the drain did to a slot is seen. A
   // stale value is the case that close() waits for.
   bool is_open() const noexcept { return gate_.load(std::memory_order_acquire) == place_.base; }
+  // Acquire: as in is_open().
+  char* current_slot(unsigned cpu) const noexcept {
+    return unit_of(gate_.load(std::memory_order_acquire), cpu);
+  }
   char* real_slot(unsigned cpu) const noexcept { return unit_of(place_.base, cpu); }
   unsigned cpus() const noexcept { return cpus_; }
   // For the sequences, which load it themselves.

@@ -134,7 +134,7 @@ class LockedSlots {
     return slot && exclusive::make_room(slot.template field<F>());
   }
 
- private:
+ protected:
   using Slot = SlotGuard<Where>;
 
   State& state(unsigned cpu) const noexcept {

@@ -6,6 +6,7 @@
 #include <concepts>
 #include <cstdint>
 
+#include "common/percpu/atomic.h"
 #include "common/percpu/locked.h"
 #include "common/percpu/rseq.h"
 #include "common/percpu/virtual.h"
@@ -46,7 +47,7 @@ struct Atomic {
   static constexpr std::uint8_t id = 4;
   static constexpr bool counts_fast_paths = false;
   template <class State>
-  using Cpus = LockedCpus<State>;
+  using Cpus = AtomicCpus<State>;
   static Running running() noexcept;
 };
 
