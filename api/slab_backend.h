@@ -13,16 +13,6 @@
 
 namespace kmem {
 
-// for_each_live(): called for each object in use, with no lock that free() needs.
-using LiveVisitor = void (*)(void* context, void* object, std::size_t offset_in_slab);
-
-// Sizes that kmalloc() serves from caches of this design, and how (kernel-style size classes).
-struct KmallocClasses {
-  std::size_t smallest, largest;  // caches for powers of two in between
-  bool has_96, has_192;
-  bool by_header;                 // SLOB: kmalloc() is the design's own, with a header
-};
-
 // Formatted by hand: clang-format 14 breaks compound requirements.
 // clang-format off
 template <class B>
