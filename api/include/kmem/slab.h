@@ -43,7 +43,7 @@ typedef uint32_t gfp_t;
 #define ZERO_OR_NULL_PTR(x) ((uintptr_t)(x) <= (uintptr_t)ZERO_SIZE_PTR)
 
 /* ---- Flags of a cache: Linux 6.1 names; the values are not part of the interface
- * ----------------- The debugging flags (CONSISTENCY_CHECKS, RED_ZONE, POISON, STORE_USER, TRACE)
+ * The debugging flags (CONSISTENCY_CHECKS, RED_ZONE, POISON, STORE_USER, TRACE)
  * are accepted and have no effect, as in a kernel built without SLUB_DEBUG. Unknown bits are
  * refused. */
 #define SLAB_CONSISTENCY_CHECKS ((slab_flags_t)0x100)
@@ -145,8 +145,7 @@ int kmem_cache_shrink(struct kmem_cache* cache);
 /* The object size in bytes (of aliases: the largest). 0 for NULL. */
 unsigned int kmem_cache_size(struct kmem_cache* cache);
 
-/* ---- Objects. NULL: no memory (ENOMEM).
- * ----------------------------------------------------------- */
+/* ---- Objects. NULL: no memory (ENOMEM). ---- */
 void* kmem_cache_alloc(struct kmem_cache* cache, gfp_t flags);
 void* kmem_cache_zalloc(struct kmem_cache* cache, gfp_t flags);
 /* node is a preference (NUMA_NO_NODE: none) unless __GFP_THISNODE. EINVAL: no such node. */
