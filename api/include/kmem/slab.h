@@ -31,8 +31,7 @@ struct kmem_cache;
 typedef uint32_t slab_flags_t;
 typedef uint32_t gfp_t;
 
-/* ---- Limits, in bytes
- */
+/* ---- Limits, in bytes ---- */
 #define KMALLOC_MAX_SIZE ((size_t)4 << 20)  /* of kmalloc, and of an object of a cache */
 #define KMEM_CACHE_MAX_ALIGN ((size_t)4096) /* of kmem_cache_create */
 #define KVMALLOC_MAX_SIZE ((size_t)INT32_MAX)
@@ -42,7 +41,7 @@ typedef uint32_t gfp_t;
 #define ZERO_SIZE_PTR ((void*)16)
 #define ZERO_OR_NULL_PTR(x) ((uintptr_t)(x) <= (uintptr_t)ZERO_SIZE_PTR)
 
-/* ---- Flags of a cache: Linux 6.1 names; the values are not part of the interface
+/* ---- Flags of a cache: Linux 6.1 names; the values are not part of the interface ----
  * The debugging flags (CONSISTENCY_CHECKS, RED_ZONE, POISON, STORE_USER, TRACE)
  * are accepted and have no effect, as in a kernel built without SLUB_DEBUG. Unknown bits are
  * refused. */
@@ -107,8 +106,7 @@ typedef uint32_t gfp_t;
 #define GFP_DMA __GFP_DMA
 #define GFP_DMA32 __GFP_DMA32
 
-/* ---- Caches
- */
+/* ---- Caches ---- */
 struct kmem_cache_args {
   unsigned int align;      /* bytes; 0, or a power of two up to KMEM_CACHE_MAX_ALIGN */
   unsigned int useroffset; /* recorded only */
@@ -167,7 +165,7 @@ void kfree_bulk(size_t count, void** objects);
 bool __kmem_cache_alloc_bulk(struct kmem_cache* cache, gfp_t flags, size_t count, void** objects);
 void __kmem_cache_free_bulk(struct kmem_cache* cache, size_t count, void** objects);
 
-/* ---- kmalloc
+/* ---- kmalloc ----
  * Aligned to at least 8 bytes; a power of two to itself (beyond a page: to a page); any other size
  * to its largest power-of-two divisor (SLOB: to 8). 0 bytes: ZERO_SIZE_PTR. Over KMALLOC_MAX_SIZE:
  * NULL, EINVAL. */
@@ -205,8 +203,7 @@ void kvfree(const void* object);
 char* kstrdup(const char* string, gfp_t flags);
 void* kmemdup(const void* source, size_t size, gfp_t flags);
 
-/* ---- Insight
- */
+/* ---- Insight ---- */
 /* Writes slabinfo text, version 2.1, of all caches to fd: 0, or -1 and the errno of write(). */
 int kmem_slabinfo(int fd);
 /* The design that serves: "slab", "slub", "slob" or "slqb". */
