@@ -28,11 +28,8 @@ namespace atomic_list {
 
 // The object may be another thread's by now: the value counts only if the compare-exchange
 // succeeds. Not instrumented, since sanitizers are right about it.
-#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__) || defined(__clang__)
-[[gnu::noinline, gnu::no_sanitize("thread"), gnu::no_sanitize("address")]]
-#endif
-inline void*
-load_stale_link(void* object, std::size_t link) noexcept {
+__attribute__((no_sanitize("thread"), no_sanitize("address"))) inline void* load_stale_link(
+    void* object, std::size_t link) noexcept {
   return *reinterpret_cast<void* volatile*>(static_cast<char*>(object) + link);
 }
 

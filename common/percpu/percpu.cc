@@ -17,8 +17,8 @@
 
 namespace kmem::percpu {
 
-thread_local bool in_slot = false;
-thread_local unsigned virtual_cpu = 0;
+constinit thread_local bool in_slot = false;
+constinit thread_local unsigned virtual_cpu = 0;
 
 void lock_slot_contended(std::atomic_ref<std::uint32_t> word) noexcept {
   // The holder may have been preempted: spin for a few of its operations, then let it run.

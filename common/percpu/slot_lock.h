@@ -12,7 +12,9 @@ namespace kmem::percpu {
 
 // True while this thread holds a slot's lock, or is about to. Only a signal handler can find it
 // set.
-[[gnu::tls_model("initial-exec"), gnu::visibility("hidden")]] extern thread_local bool in_slot;
+// constinit: no wrapper function stands between us and the variable.
+[[gnu::tls_model("initial-exec"),
+  gnu::visibility("hidden")]] extern constinit thread_local bool in_slot;
 
 void lock_slot_contended(std::atomic_ref<std::uint32_t> word) noexcept;
 

@@ -8,7 +8,7 @@
 namespace kmem::percpu {
 
 [[gnu::tls_model("initial-exec"),
-  gnu::visibility("hidden")]] extern thread_local unsigned virtual_cpu;
+  gnu::visibility("hidden")]] extern constinit thread_local unsigned virtual_cpu;
 
 struct VirtualCpu {
   static unsigned cpus() noexcept;
