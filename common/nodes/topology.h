@@ -15,6 +15,8 @@ int count() noexcept;                // 1..max_nodes
 bool faked() noexcept;
 int of_cpu(unsigned cpu) noexcept;   // 0..count()-1; 0 for an id out of range
 unsigned cpus_on(int node) noexcept; // CPU ids that belong to node; may be 0
+// The nodes by distance from node: rank 0 is node itself, rank count()-1 the farthest.
+int nearest(int node, int rank) noexcept;
 
 // Binds [base, base + bytes) to node where that is real; nothing with faked nodes or a single one.
 void bind_memory(void* base, std::uint64_t bytes, int node) noexcept;

@@ -21,6 +21,7 @@ enum class PageKind : std::uint8_t {
   free,      // in the buddy allocator or on a per-CPU page list
   slab,      // a backend's: owner is the cache
   large,     // kmalloc or kvmalloc beyond the caches: owner is null
+  metadata,  // the library's own structures
 };
 
 // Who writes what. head, owner, kind, order, node and owner_tag of every page of a block are written

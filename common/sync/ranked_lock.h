@@ -20,25 +20,19 @@ void note_acquire(LockRank rank) noexcept;
 void note_release(LockRank rank) noexcept;
 #endif
 
-class SpinLock {
+// The lock itself, without a rank. All zeros is a free lock: arrays of them need no construction.
+class SpinWord {
  public:
-  explicit constexpr SpinLock(LockRank rank) noexcept : rank_(rank) {}
-  SpinLock(const SpinLock&) = delete;
-  SpinLock& operator=(const SpinLock&) = delete;
-
   void lock() noexcept {
-    note_acquire(rank_);
     // Acquire: pairs with the release in unlock(), so that we see what the last holder wrote.
-    if (held_.exchange(1, std::memory_order_acquire) != 0) [[unlikely]] lock_contended();
+    if (held_.exchange(1, std::memory_order_acquire) != 0) [[unlikely]]
+      lock_contended();
   }
   bool try_lock() noexcept {
     // Acquire: as in lock().
-    if (held_.exchange(1, std::memory_order_acquire) != 0) return false;
-    note_acquire(rank_);
-    return true;
+    return held_.exchange(1, std::memory_order_acquire) == 0;
   }
   void unlock() noexcept {
-    note_release(rank_);
     held_.store(0, std::memory_order_release);  // pairs with the acquire in lock()
   }
 
@@ -46,7 +40,53 @@ class SpinLock {
   void lock_contended() noexcept;
 
   std::atomic<std::uint32_t> held_{0};
+};
+
+class SpinLock {
+ public:
+  constexpr explicit SpinLock(LockRank rank) noexcept : rank_(rank) {}
+  SpinLock(const SpinLock&) = delete;
+  SpinLock& operator=(const SpinLock&) = delete;
+
+  void lock() noexcept {
+    note_acquire(rank_);
+    word_.lock();
+  }
+  bool try_lock() noexcept {
+    if (!word_.try_lock()) return false;
+    note_acquire(rank_);
+    return true;
+  }
+  void unlock() noexcept {
+    note_release(rank_);
+    word_.unlock();
+  }
+
+ private:
+  SpinWord word_;
   const LockRank rank_;
+};
+
+// The same with the rank in the type: memory that is all zeros holds free locks of it.
+template <LockRank rank>
+class RankedSpinLock {
+ public:
+  void lock() noexcept {
+    note_acquire(rank);
+    word_.lock();
+  }
+  bool try_lock() noexcept {
+    if (!word_.try_lock()) return false;
+    note_acquire(rank);
+    return true;
+  }
+  void unlock() noexcept {
+    note_release(rank);
+    word_.unlock();
+  }
+
+ private:
+  SpinWord word_;
 };
 
 // std::lock_guard without its header.
