@@ -22,13 +22,22 @@
 // No lock is ever held while a restartable sequence runs or a constructor is called.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 namespace kmem {
 
+// clang-format off
 enum class LockRank : std::uint8_t {
-  kmalloc, registry, drain, cpu, alien, node, page_list, remote, heap, pages_cpu, buddy, arena, metadata,
-  count
+  kmalloc, registry, drain, cpu, alien, node, page_list, remote, heap, pages_cpu, buddy, arena,
+  metadata, count
 };
+inline constexpr const char* lock_rank_names[] = {
+  "kmalloc", "registry", "drain", "cpu", "alien", "node", "page_list", "remote", "heap",
+  "pages_cpu", "buddy", "arena", "metadata"
+};
+// clang-format on
+static_assert(sizeof(lock_rank_names) / sizeof(lock_rank_names[0]) ==
+              static_cast<std::size_t>(LockRank::count));
 
 }  // namespace kmem

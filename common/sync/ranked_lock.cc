@@ -16,12 +16,6 @@ namespace {
 // first on its thread to take a lock, and the dynamic models would call malloc then.
 [[gnu::tls_model("initial-exec")]] thread_local constinit std::uint32_t held_ranks = 0;
 
-constexpr const char* rank_names[] = {"registry",  "drain",     "cpu",    "alien",
-                                      "node",      "page_list", "remote", "heap",
-                                      "pages_cpu", "buddy",     "arena",  "metadata"};
-static_assert(sizeof(rank_names) / sizeof(rank_names[0]) ==
-              static_cast<std::size_t>(LockRank::count));
-
 std::uint32_t bit_of(LockRank rank) noexcept { return std::uint32_t{1} << static_cast<int>(rank); }
 
 }  // namespace
@@ -30,7 +24,7 @@ void note_acquire(LockRank rank) noexcept {
   const std::uint32_t bit = bit_of(rank);
   if (held_ranks >= bit) {
     log_line("kmem: lock order broken: %s taken while %s is held",
-             rank_names[static_cast<int>(rank)], rank_names[log2_floor(held_ranks)]);
+             lock_rank_names[static_cast<int>(rank)], lock_rank_names[log2_floor(held_ranks)]);
     std::abort();
   }
   held_ranks |= bit;
@@ -39,7 +33,7 @@ void note_acquire(LockRank rank) noexcept {
 void note_release(LockRank rank) noexcept {
   if ((held_ranks & bit_of(rank)) == 0) {
     log_line("kmem: lock %s released by a thread that does not hold it",
-             rank_names[static_cast<int>(rank)]);
+             lock_rank_names[static_cast<int>(rank)]);
     std::abort();
   }
   held_ranks &= ~bit_of(rank);
