@@ -17,8 +17,8 @@ namespace kmem {
 [[gnu::format(printf, 3, 4)]] void format_line(char* out, std::size_t bytes, const char* format,
                                                ...) noexcept;
 
-// Every line goes to hook(context, line) instead of standard error; nullptr restores it. The hook is
-// called with whatever locks the reporter holds: it must not call this library.
+// Every line goes to hook(context, line) instead of standard error; nullptr restores it. The hook
+// is called with whatever locks the reporter holds: it must not call this library.
 using LogHook = void (*)(void* context, const char* line);
 void set_log_hook(LogHook hook, void* context) noexcept;
 

@@ -1,6 +1,6 @@
-// Reports of misuse and corruption: never silent, never a crash in the allocator. Each report is the
-// kernel's frame (a line of =, BUG line, a line of -), evidence lines, and a FIX line that says what
-// was done; then the program goes on, or aborts with KMEM_ON_ERROR=abort.
+// Reports of misuse and corruption: never silent, never a crash in the allocator. Each report is
+// the kernel's frame (a line of =, BUG line, a line of -), evidence lines, and a FIX line that says
+// what was done; then the program goes on, or aborts with KMEM_ON_ERROR=abort.
 #pragma once
 
 #include <cstddef>
@@ -11,12 +11,12 @@
 namespace kmem::debug {
 
 enum class Fault : std::uint8_t {
-  foreign_pointer,   // not memory of ours
-  not_an_object,     // inside our memory, but not at an object's start
-  wrong_cache,       // an object of another cache
-  double_free,       // already free
-  live_objects,      // destroy with objects not freed
-  corrupt_link,      // a free list left its slab
+  foreign_pointer,  // not memory of ours
+  not_an_object,    // inside our memory, but not at an object's start
+  wrong_cache,      // an object of another cache
+  double_free,      // already free
+  live_objects,     // destroy with objects not freed
+  corrupt_link,     // a free list left its slab
   count
 };
 
@@ -25,7 +25,7 @@ enum class Fault : std::uint8_t {
 void report(Fault fault, const char* cache, const void* object, const char* detail,
             const char* fix) noexcept;
 
-std::uint64_t report_count() noexcept;               // since start
+std::uint64_t report_count() noexcept;  // since start
 std::uint64_t report_count(Fault fault) noexcept;
 const char* name(Fault fault) noexcept;
 

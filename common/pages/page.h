@@ -1,6 +1,6 @@
-// The page array (vmemmap): one 64-byte descriptor for each 4 KiB page of the arena. A backend keeps
-// a slab's state in the descriptor of its first page, so slabs need no header, and any pointer leads
-// to its slab by one subtraction, one shift and one load.
+// The page array (vmemmap): one 64-byte descriptor for each 4 KiB page of the arena. A backend
+// keeps a slab's state in the descriptor of its first page, so slabs need no header, and any
+// pointer leads to its slab by one subtraction, one shift and one load.
 #pragma once
 
 #include <cstddef>
@@ -24,27 +24,27 @@ enum class PageKind : std::uint8_t {
   metadata,  // the library's own structures
 };
 
-// Who writes what. head, owner, kind, order, node and owner_tag of every page of a block are written
-// by pages:: and by the backend before an object of it is handed out, and stay until the block is
-// freed. The rest belongs to the backend (for a free block: to pages::).
+// Who writes what. head, owner, kind, order, node and owner_tag of every page of a block are
+// written by pages:: and by the backend before an object of it is handed out, and stay until the
+// block is freed. The rest belongs to the backend (for a free block: to pages::).
 struct alignas(64) Page {
   // Two words which SLUB changes together by a 16-byte compare-exchange.
   void* free_list;
   std::uint64_t counters;
-  Page* head;                   // the block's first page, in every page of it; null: no block
-  void* owner;                  // the backend's cache, in every page of a slab; else null
-  ListNode link;                // one list at a time
-  std::uint64_t word;           // backend's
-  std::uint32_t first_object;   // offset of the first object from the block's start: the colour
+  Page* head;                  // the block's first page, in every page of it; null: no block
+  void* owner;                 // the backend's cache, in every page of a slab; else null
+  ListNode link;               // one list at a time
+  std::uint64_t word;          // backend's
+  std::uint32_t first_object;  // offset of the first object from the block's start: the colour
   PageKind kind;
-  std::uint8_t order;           // of the block; in its first page (large runs: 0, see run_pages)
-  std::uint8_t node;            // in every page of the block
-  std::uint8_t owner_tag;       // backend and policy that owner belongs to, as owner; 0: none
+  std::uint8_t order;      // of the block; in its first page (large runs: 0, see run_pages)
+  std::uint8_t node;       // in every page of the block
+  std::uint8_t owner_tag;  // backend and policy that owner belongs to, as owner; 0: none
 };
 static_assert(sizeof(Page) == 64, "page_of() multiplies by 64; the array costs 1.6 %");
 
-// Set once at start, then constant. Before that, and for pointers outside the arena, page_of() gives
-// the null page, whose owner is null: check the owner before following head.
+// Set once at start, then constant. Before that, and for pointers outside the arena, page_of()
+// gives the null page, whose owner is null: check the owner before following head.
 struct Arena {
   std::uintptr_t base;
   std::size_t page_count;

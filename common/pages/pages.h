@@ -25,8 +25,8 @@ bool start() noexcept;
 Page* alloc(unsigned order, int node, gfp_t gfp, PageKind kind) noexcept;
 void free(Page* head) noexcept;
 
-// Writes owner and tag in every page of a slab, before its first object is handed out; free() clears
-// them. Release and acquire of whatever hands the object over orders them for other threads.
+// Writes owner and tag in every page of a slab, before its first object is handed out; free()
+// clears them. Release and acquire of whatever hands the object over orders them for other threads.
 void set_owner(Page* head, void* owner, std::uint8_t tag) noexcept;
 
 // A run of whole chunks for blocks over max_block_bytes (kvmalloc); freed by free_run().
@@ -49,8 +49,8 @@ void reset_peak() noexcept;
 // For tests: the k-th allocation from now (1 = the next) fails, and those after it if all_after.
 // k = 0 stops that. Counts alloc(), alloc_run() and metadata allocations alike.
 void fail_allocation(std::uint64_t k, bool all_after = false) noexcept;
-std::uint64_t allocation_attempts() noexcept;       // since start; to learn how many k there are
-void set_limit_bytes(std::size_t bytes) noexcept;   // 0: none
+std::uint64_t allocation_attempts() noexcept;      // since start; to learn how many k there are
+void set_limit_bytes(std::size_t bytes) noexcept;  // 0: none
 
 // A part of the address space that is zero until written, for page arrays and per-CPU areas; never
 // given back. read_only: a mapping of zeros. nullptr if there is no address space.

@@ -1,40 +1,46 @@
-// Per-CPU state of a cache: its shapes, and the operations that change it. This file is the contract
-// in words; how it is kept is in rseq_x86_64.h (restartable sequences), locked.h (a lock a CPU slot),
-// virtual.h (the harness says which CPU) and atomic.h (16-byte compare-exchange, for OwnedList only).
+// Per-CPU state of a cache: its shapes, and the operations that change it. This file is the
+// contract in words; how it is kept is in rseq_x86_64.h (restartable sequences), locked.h (a lock a
+// CPU slot), virtual.h (the harness says which CPU) and atomic.h (16-byte compare-exchange, for
+// OwnedList only).
 //
 // A policy P is a type with P::name, P::id, P::counts_fast_paths and P::Cpus<State>. State is a
 // backend's per-CPU structure: it starts with a SlotHeader, is trivially copyable, all zeros means
-// "list empty, array empty and full, no slab", and it holds the shapes below as members. Cpus<State>
-// is a member of the cache; it reaches the current CPU's State, whichever that is at that instant.
+// "list empty, array empty and full, no slab", and it holds the shapes below as members.
+// Cpus<State> is a member of the cache; it reaches the current CPU's State, whichever that is at
+// that instant.
 //
 // 1. Rules for callers
 //    R1 A thread can be preempted, migrated or interrupted by a signal between any two operations:
 //       only one operation is atomic. A slow path takes things out, works on them privately, and
 //       puts them back by another operation, perhaps on another CPU.
-//    R2 Every operation may refuse (null, false, 0, refused) though it could have succeeded: a drain
+//    R2 Every operation may refuse (null, false, 0, refused) though it could have succeeded: a
+//    drain
 //       is under way, or the policy is in fallback (fast_ only). A slow path must get along without
 //       per-CPU state then: from the node's lists, and back to them.
-//    R3 No lock is held at an operation, and none of the operations waits (Locked: for the holder of
+//    R3 No lock is held at an operation, and none of the operations waits (Locked: for the holder
+//    of
 //       the slot's lock, for a few instructions).
 //    R4 Objects put in are the callee's, objects taken out are the caller's, nobody else's. Memory
-//       behind a free pointer stays mapped for ever (the arena is never unmapped), so a sequence may
-//       read a link that is out of date; it then restarts before it commits.
+//       behind a free pointer stays mapped for ever (the arena is never unmapped), so a sequence
+//       may read a link that is out of date; it then restarts before it commits.
 //
 // 2. Shapes (each at a 16-byte aligned offset; a Field<T> template argument names one)
 //    OwnedList     objects linked through themselves, all of one owner (a slab). SLUB's CPU slab.
 //    CountedList   objects linked through themselves, counted, with a limit. SLQB's LIFO; SLUB's
 //                  list of partial slabs.
-//    PointerArray  a window [bottom, top) of pointers; pushed and popped at the top, flushed from the
+//    PointerArray  a window [bottom, top) of pointers; pushed and popped at the top, flushed from
+//    the
 //                  bottom (oldest first). SLAB's array.
 //
-// 3. Operations (slot: this CPU's State + the field's offset; link: offset of the free pointer in an
+// 3. Operations (slot: this CPU's State + the field's offset; link: offset of the free pointer in
+// an
 //    object; all before "commit" has no effect when it is interrupted, and starts over)
 //
 //    void* pop<F>(link)                      OwnedList, CountedList
 //        head = slot.head; if head == 0 return null
 //        next = *(head + link)
-//        commit slot.head = next  (CountedList: (head, count) = (next, count - 1), one 16-byte store)
-//        return head
+//        commit slot.head = next  (CountedList: (head, count) = (next, count - 1), one 16-byte
+//        store) return head
 //    Push push<F>(first, last, owner, link)  OwnedList; a chain already linked from first to last
 //        if slot.owner != owner return refused
 //        if slot.head == first return duplicate        (freed twice in a row)
@@ -64,14 +70,17 @@
 //        entry[top] = object;  commit top = top + 1
 //    size_t take<F>(out, n)                  PointerArray: up to n newest; out[0] is the newest's
 //        oldest neighbour, that is: entry order is kept (a block copy); touched = 1 if any
-//    size_t put<F>(in, n, node)              PointerArray: as many of in[0..n) as there is room for;
+//    size_t put<F>(in, n, node)              PointerArray: as many of in[0..n) as there is room
+//    for;
 //        0 if slot.node != node
 //    size_t take_oldest<F>(out, n)           PointerArray: up to n from the bottom, oldest first;
 //        commit (bottom, end) = (bottom + k, min(bottom + k + limit, capacity))
-//    bool make_room<F>()                     PointerArray: moves the window down to 0 where that does
-//        not overlap; true if top < end afterwards. capacity >= 2 * limit makes that always possible
-//        when count < limit.
-//    fast_pop, fast_push, ...                the same, but Rseq's are the bare sequence: in fallback
+//    bool make_room<F>()                     PointerArray: moves the window down to 0 where that
+//    does
+//        not overlap; true if top < end afterwards. capacity >= 2 * limit makes that always
+//        possible when count < limit.
+//    fast_pop, fast_push, ...                the same, but Rseq's are the bare sequence: in
+//    fallback
 //        they refuse. For fast paths; the slow path's first source is the plain form of the same.
 //
 // 4. Whole-cache operations
@@ -79,9 +88,10 @@
 //                          cpu, node) called; bytes, if entries follow the State; at most 1 MiB
 //    void destroy()
 //    void drain(visit)     visit(State&, cpu) for every CPU while no other operation can reach it;
-//        operations elsewhere refuse meanwhile. Serialized over the process (LockRank::drain); visit
-//        may take locks of rank above cpu. Not from a signal handler.
-//    static Pair detach<F>(State&)   in visit: a list's pair, which is (0, 0) afterwards. The way to
+//        operations elsewhere refuse meanwhile. Serialized over the process (LockRank::drain);
+//        visit may take locks of rank above cpu. Not from a signal handler.
+//    static Pair detach<F>(State&)   in visit: a list's pair, which is (0, 0) afterwards. The way
+//    to
 //        an OwnedList's owner that holds for every policy (Atomic keeps it elsewhere)
 //    const State& peek(cpu)   racy, for statistics;  Pair peek_pair<F>(cpu) likewise, of a list
 //    unsigned cpu()           a hint of the current CPU's id;  unsigned count()  number of CPU ids
@@ -101,7 +111,7 @@ struct alignas(16) SlotHeader {
 
 struct alignas(16) OwnedList {
   void* head;
-  void* owner;         // Atomic: a transaction id stands here, and the owner in atomic_owner
+  void* owner;  // Atomic: a transaction id stands here, and the owner in atomic_owner
   void* atomic_owner;
   std::uint64_t reserved;
 };
@@ -119,9 +129,7 @@ struct alignas(16) PointerArray {
   std::uint64_t node;
   // capacity entries follow, at entries(array)
 };
-inline void** entries(PointerArray& array) noexcept {
-  return reinterpret_cast<void**>(&array + 1);
-}
+inline void** entries(PointerArray& array) noexcept { return reinterpret_cast<void**>(&array + 1); }
 static_assert(sizeof(OwnedList) == 32 && sizeof(CountedList) == 32 && sizeof(PointerArray) == 32);
 
 // Two words that change together.
@@ -154,13 +162,13 @@ struct Running {
 bool start() noexcept;
 bool rseq_available() noexcept;
 
-// Around fork(): no State is half changed while the child's memory is copied. after_fork() in parent
-// and child. The caller holds no lock of rank drain or above.
+// Around fork(): no State is half changed while the child's memory is copied. after_fork() in
+// parent and child. The caller holds no lock of rank drain or above.
 void prepare_fork() noexcept;
 void after_fork() noexcept;
 
-// The Virtual machine: number of CPU ids and nodes (CPUs split in equal runs), set before caches are
-// created with it; then each thread says which CPU it is on. Defaults: 64 CPUs, nodes::count().
+// The Virtual machine: number of CPU ids and nodes (CPUs split in equal runs), set before caches
+// are created with it; then each thread says which CPU it is on. Defaults: 64 CPUs, nodes::count().
 void set_virtual_machine(unsigned cpus, int nodes) noexcept;
 void enter_virtual_cpu(unsigned cpu) noexcept;
 

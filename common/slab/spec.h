@@ -13,27 +13,28 @@ namespace kmem {
 using Constructor = void (*)(void*);
 
 // Checked by api/ before a backend sees it: 1 <= object_bytes <= max_block_bytes, align is 0 or a
-// power of two up to page_bytes (kmalloc caches: up to their own size), freeptr_offset is inside the object and pointer aligned.
+// power of two up to page_bytes (kmalloc caches: up to their own size), freeptr_offset is inside
+// the object and pointer aligned.
 struct CacheSpec {
-  const char* name = "";          // outlives the backend's use of it: api/ owns a copy
+  const char* name = "";  // outlives the backend's use of it: api/ owns a copy
   std::size_t object_bytes = 0;
-  std::size_t align = 0;          // what the caller asked for; object_align() gives what holds
+  std::size_t align = 0;  // what the caller asked for; object_align() gives what holds
   slab_flags_t flags = 0;
   Constructor ctor = nullptr;
   bool has_freeptr_offset = false;
   std::size_t freeptr_offset = 0;
 };
 
-// The alignment rule of kernel-style caches: at least the caller's; with hwcache_align a line, halved
-// while two objects would fit; at least a word (8).
+// The alignment rule of kernel-style caches: at least the caller's; with hwcache_align a line,
+// halved while two objects would fit; at least a word (8).
 std::size_t object_align(const CacheSpec& spec) noexcept;
 
 // What a design chooses for a spec; pure functions of (spec, present CPUs) give it.
 struct Geometry {
-  std::size_t slot_bytes;      // from one object to the next (SLOB: the block)
-  unsigned order;              // of a slab
-  unsigned order_min;          // fallback when memory is short (SLUB); else == order
-  unsigned objects;            // in a slab of that order; SLOB: what fits an empty page
+  std::size_t slot_bytes;  // from one object to the next (SLOB: the block)
+  unsigned order;          // of a slab
+  unsigned order_min;      // fallback when memory is short (SLUB); else == order
+  unsigned objects;        // in a slab of that order; SLOB: what fits an empty page
   std::size_t align;
   std::size_t inuse_bytes;     // object rounded up to a word: what ksize may show with debugging
   std::size_t link_offset;     // of the free pointer in a free object (SLUB, SLQB)
@@ -56,7 +57,7 @@ struct CacheUsage {
   std::size_t active_slabs;
   std::size_t slabs;
   std::size_t shared_available;
-  std::size_t slab_bytes;      // pages held by the cache; SLOB: 0, pages are shared by all caches
+  std::size_t slab_bytes;  // pages held by the cache; SLOB: 0, pages are shared by all caches
 };
 
 // Run-time tuning. A field of 0 keeps what is (shared: -1 keeps).
@@ -69,7 +70,7 @@ struct Tunables {
 // Events that replay and the statistics print for any backend.
 struct PathCounts {
   std::uint64_t alloc_fast, alloc_slow, free_fast, free_slow;  // fast: 0 if the policy cannot count
-  std::uint64_t locks;         // of nodes, owners and heaps, taken
+  std::uint64_t locks;                                         // of nodes, owners and heaps, taken
   std::uint64_t remote_frees;  // objects that belong to another CPU's or node's slabs
   std::uint64_t slabs_created, slabs_freed;
 };
@@ -81,7 +82,7 @@ using LiveVisitor = void (*)(void* context, void* object, std::size_t offset_in_
 struct KmallocClasses {
   std::size_t smallest, largest;  // caches for powers of two in between
   bool has_96, has_192;
-  bool by_header;                 // SLOB: kmalloc() is the design's own, with a header
+  bool by_header;  // SLOB: kmalloc() is the design's own, with a header
 };
 
 // An object's number in its slab without a division: exact for offsets below 2^32.

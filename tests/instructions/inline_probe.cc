@@ -1,7 +1,9 @@
-// The two fast paths of one backend, inlined into a program: counted by scripts/fast_path_instructions
-// under callgrind, which collects inside the two marked functions only. Not a test by itself.
+// The two fast paths of one backend, inlined into a program: counted by
+// scripts/fast_path_instructions under callgrind, which collects inside the two marked functions
+// only. Not a test by itself.
 //
-//   inline_probe OBJECTS     allocates OBJECTS objects, then frees them, after a warm-up of the same
+//   inline_probe OBJECTS     allocates OBJECTS objects, then frees them, after a warm-up of the
+//   same
 #include <cstdio>
 #include <cstdlib>
 
@@ -15,7 +17,8 @@ void* objects[objects_max];
 }  // namespace
 
 // Out of line and unmangled, so that callgrind can be told their names.
-extern "C" [[gnu::noinline]] void probe_alloc(kmem::CacheFront<kmem::Chosen>* cache, std::size_t n) {
+extern "C" [[gnu::noinline]] void probe_alloc(kmem::CacheFront<kmem::Chosen>* cache,
+                                              std::size_t n) {
   for (std::size_t i = 0; i < n; ++i) objects[i] = cache->alloc(0);
 }
 extern "C" [[gnu::noinline]] void probe_free(kmem::CacheFront<kmem::Chosen>* cache, std::size_t n) {
