@@ -30,7 +30,12 @@ struct FreeBlock {
 };
 
 constinit SpinLock metadata_lock{LockRank::metadata};
-constinit List partial_pages[class_count];  // pages with a free block, by class
+// Pages with a free block, by class. Inside a structure: GCC 12 initializes a bare constinit array of
+// lists with zeros.
+struct PartialPages {
+  List of_class[class_count];
+};
+constinit PartialPages partial_pages;
 
 std::size_t class_for(std::size_t bytes) noexcept {
   std::size_t index = 0;
@@ -75,7 +80,7 @@ void give_pages(Page* head) noexcept {
 
 void* pop_block(std::size_t size_class) noexcept {
   Guard guard(metadata_lock);
-  ListNode* link = partial_pages[size_class].front();
+  ListNode* link = partial_pages.of_class[size_class].front();
   if (link == nullptr) return nullptr;
   Page* page = page_with(link);
   auto* block = static_cast<FreeBlock*>(page->free_list);
@@ -97,7 +102,7 @@ bool add_page(std::size_t size_class) noexcept {
   page->counters = 0;
   page->word = size_class;
   Guard guard(metadata_lock);
-  partial_pages[size_class].push_front(&page->link);
+  partial_pages.of_class[size_class].push_front(&page->link);
   return true;
 }
 
@@ -124,7 +129,7 @@ void free_small(void* block, std::size_t size_class) noexcept {
   {
     Guard guard(metadata_lock);
     KMEM_ASSERT(page->counters > 0);
-    if (page->free_list == nullptr) partial_pages[size_class].push_front(&page->link);
+    if (page->free_list == nullptr) partial_pages.of_class[size_class].push_front(&page->link);
     page->free_list = new (block) FreeBlock{static_cast<FreeBlock*>(page->free_list)};
     if (--page->counters != 0) return;
     List::remove(&page->link);
