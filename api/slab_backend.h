@@ -17,7 +17,8 @@ namespace kmem {
 // clang-format off
 template <class B>
 concept SlabBackend = requires(B b, const B c, const CacheSpec& spec, gfp_t gfp, int node,
-                               void* object, pages::Page* page, void** objects, std::size_t n, unsigned cpus,
+                               void* object, pages::Page* page, void** objects,
+                               std::size_t n, unsigned cpus,
                                const Tunables& tunables, LiveVisitor visit, void* context) {
   { B::name } -> std::convertible_to<const char*>;  // "slab" ...
   { B::tag } -> std::convertible_to<std::uint8_t>;  // of this backend and policy
