@@ -72,6 +72,7 @@ void print_place(const void* object) noexcept {
 
 void report(Fault fault, const char* cache, const void* object, const char* detail,
             const char* fix) noexcept {
+  if (cache[0] == '\0') cache = "<no cache>";
   const auto index = static_cast<std::size_t>(fault);
   counts[index].fetch_add(1, std::memory_order_relaxed);
   log_line("%s", double_rule);
