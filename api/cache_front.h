@@ -131,23 +131,34 @@ class CacheFront {
     using debug::Fault;
     char fix[64];
     char detail[160];
-    format_line(fix, sizeof(fix), "Object at 0x%p not freed", object);
+    format_line(fix, sizeof(fix), "Object at %p not freed", object);
     CacheFront* other = of(page, object);
     if (page->kind != pages::PageKind::slab) {
-      format_line(detail, sizeof(detail), "kmem_cache_free(%s, 0x%p): object is not in a slab page",
+      format_line(detail, sizeof(detail), "kmem_cache_free(%s, %p): object is not in a slab page",
                   name(), object);
       debug::report(Fault::foreign_pointer, name(), object, detail, fix);
     } else if (page->owner_tag != B::tag) {
       debug::report(Fault::foreign_pointer, name(), object, "its cache was destroyed", fix);
     } else if (other == this) {
       debug::report(Fault::not_an_object, name(), object, nullptr, fix);
+    } else if (other == nullptr && kmalloc_bytes(object) != 0) {
+      debug::report(Fault::wrong_cache, name(), object, "it came from kmalloc: use kfree", fix);
     } else if (other == nullptr) {
       debug::report(Fault::double_free, name(), object, "no object in use starts there", fix);
     } else {
       format_line(detail, sizeof(detail),
-                  "kmem_cache_free(%s, 0x%p): object belongs to different cache %s", name(), object,
+                  "kmem_cache_free(%s, %p): object belongs to different cache %s", name(), object,
                   other->name());
       debug::report(Fault::wrong_cache, name(), object, detail, fix);
+    }
+  }
+
+  // Of a block of a design whose kmalloc has no caches; else 0.
+  static std::size_t kmalloc_bytes(const void* object) noexcept {
+    if constexpr (B::kmalloc_classes.by_header) {
+      return B::kmalloc_ksize(object);
+    } else {
+      return 0;
     }
   }
 

@@ -54,7 +54,7 @@ std::size_t large_roundup(std::size_t bytes) noexcept {
 void report_kfree(const void* object) noexcept {
   const pages::Page* page = pages::page_of(object);
   char fix[64];
-  format_line(fix, sizeof(fix), "Object at 0x%p not freed", object);
+  format_line(fix, sizeof(fix), "Object at %p not freed", object);
   if (page->kind == pages::PageKind::large) {
     debug::report(debug::Fault::not_an_object, "kmalloc", object, "inside a large block", fix);
   } else if (page->kind == pages::PageKind::slab) {

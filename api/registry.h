@@ -85,7 +85,7 @@ class Registry {
         debug::report(debug::Fault::live_objects, self.name, nullptr, nullptr,
                       "slabs kept, objects stay valid");
       }
-      if (self.count <= listed_max) log_line("Object 0x%p @offset=%zu", object, offset);
+      if (self.count <= listed_max) log_line("Object %p @offset=%zu", object, offset);
     }
     void close() const noexcept {
       if (count > listed_max) log_line("... and %zu more", count - listed_max);

@@ -51,6 +51,13 @@ void format_and_emit(const char* start, const char* format, std::va_list argumen
 
 }  // namespace
 
+void format_line(char* out, std::size_t bytes, const char* format, ...) noexcept {
+  std::va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(out, bytes, format, arguments);
+  va_end(arguments);
+}
+
 void warn(const char* format, ...) noexcept {
   std::va_list arguments;
   va_start(arguments, format);
