@@ -141,8 +141,8 @@ auto Cache<Policy>::grab_partials(gfp_t gfp, int node, std::size_t objects) noex
   Grab grab = grab_from(nodes_[home], objects);
   if (grab.use.first != nullptr || node_count_ == 1) return grab;
   if (((gfp & gfp::thisnode) != 0 && node != no_node) || !may_defragment()) return grab;
-  for (int i = 1; i < node_count_; ++i) {
-    Node& other = nodes_[(home + i) % node_count_];
+  for (int rank = 1; rank < node_count_; ++rank) {
+    Node& other = nodes_[nodes::nearest(home, rank)];
     if (other.nr_partial.load(std::memory_order_relaxed) <= geometry_.min_partial) continue;
     grab = grab_from(other, objects);
     if (grab.use.first != nullptr) break;

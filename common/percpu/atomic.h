@@ -116,25 +116,37 @@ class AtomicSlots : public LockedSlots<State, RealCpu> {
   }
   template <auto F>
   Pair read() noexcept {
-    if constexpr (!owned<F>) return Base::template read<F>();
-    typename Base::Slot slot(Base::gate_);
-    return slot ? atomic_list::read(slot.template field<F>()) : Pair{nullptr, nullptr};
+    if constexpr (!owned<F>) {
+      return Base::template read<F>();
+    } else {
+      typename Base::Slot slot(Base::gate_);
+      return slot ? atomic_list::read(slot.template field<F>()) : Pair{nullptr, nullptr};
+    }
   }
   template <auto F>
   bool cas(Pair expected, Pair desired) noexcept {
-    if constexpr (!owned<F>) return Base::template cas<F>(expected, desired);
-    typename Base::Slot slot(Base::gate_);
-    return slot && atomic_list::cas(slot.template field<F>(), expected, desired);
+    if constexpr (!owned<F>) {
+      return Base::template cas<F>(expected, desired);
+    } else {
+      typename Base::Slot slot(Base::gate_);
+      return slot && atomic_list::cas(slot.template field<F>(), expected, desired);
+    }
   }
   template <auto F>
   static Pair detach(State& state) noexcept {
-    if constexpr (!owned<F>) return Base::template detach<F>(state);
-    return atomic_list::detach(field_of<F>(state));
+    if constexpr (!owned<F>) {
+      return Base::template detach<F>(state);
+    } else {
+      return atomic_list::detach(field_of<F>(state));
+    }
   }
   template <auto F>
   Pair peek_pair(unsigned cpu) const noexcept {
-    if constexpr (!owned<F>) return Base::template peek_pair<F>(cpu);
-    return atomic_list::read(field_of<F>(Base::state(cpu)));
+    if constexpr (!owned<F>) {
+      return Base::template peek_pair<F>(cpu);
+    } else {
+      return atomic_list::read(field_of<F>(Base::state(cpu)));
+    }
   }
 
  private:
