@@ -109,7 +109,7 @@ TYPED_TEST(SlubTraffic, NothingIsLostBesideDrains) {
   std::vector<std::thread> workers;
   for (unsigned id = 0; id < threads; ++id) {
     workers.emplace_back([&, id] {
-      this->work(id, seed, 6000);
+      this->work(id, seed, 30000);
       running.fetch_sub(1);
     });
   }
