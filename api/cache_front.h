@@ -53,11 +53,22 @@ class CacheFront {
   void free_bulk(std::size_t n, void** objects) noexcept {
     if (!count_fits(n)) [[unlikely]]
       return;
-    std::size_t owned = 0;
-    while (owned < n && owns(objects[owned])) ++owned;
+    std::size_t owned = count_owned(n, objects);
     if (owned != n) [[unlikely]]
       owned = drop_strangers(owned, n, objects);
     backend_.free_bulk(owned, objects);
+  }
+
+  // How many from the front are objects of this cache; some designs have a faster way than one by
+  // one.
+  KMEM_FAST std::size_t count_owned(std::size_t n, void* const* objects) const noexcept {
+    if constexpr (requires { backend_.count_owned(n, objects); }) {
+      return backend_.count_owned(n, objects);
+    } else {
+      std::size_t owned = 0;
+      while (owned < n && owns(objects[owned])) ++owned;
+      return owned;
+    }
   }
 
   bool alloc_bulk_generic(gfp_t gfp, std::size_t n, void** objects) noexcept {

@@ -118,10 +118,16 @@ std::size_t Cache<Policy>::take_objects(Page* slab, void** out, std::size_t want
   return taken;
 }
 
+template <class Policy>
+std::size_t Cache<Policy>::count_owned(std::size_t n, void* const* objects) const noexcept {
+  auto objects_bytes = [this](const Page* slab) { return state_of(slab).objects() * slot_bytes_; };
+  return kmem::count_owned(this, divider_, objects_bytes, n, objects);
+}
+
 // ---- Free ---------------------------------------------------------------------------------------
 
 template <class Policy>
-void Cache<Policy>::free_bulk(std::size_t n, void** objects) noexcept {
+KMEM_SLOW void Cache<Policy>::free_bulk_slow(std::size_t n, void** objects) noexcept {
   std::size_t slow = 0;
   while (n > 0) {
     Page* const slab = pages::page_of(objects[n - 1])->head;

@@ -46,10 +46,18 @@ void Cache<Policy>::free_to_slab(Page* slab, const Chain& chain) noexcept {
       note(Event::cmpxchg_double_fail);
       continue;
     }
-    if (seen.frozen() || slab->node != home_node()) note(Event::free_remote, chain.count);
+    note_remote(slab, seen, chain.count);
     if (seen.frozen()) return note(Event::free_frozen);  // its owner will find them
     if (was_full) put_cpu_partial(slab);
     return;
+  }
+}
+
+// Another CPU's slab, or another node's.
+template <class Policy>
+void Cache<Policy>::note_remote(const Page* slab, SlabState seen, std::size_t n) noexcept {
+  if constexpr (Policy::counts_fast_paths) {
+    if (seen.frozen() || slab->node != home_node()) note(Event::free_remote, n);
   }
 }
 

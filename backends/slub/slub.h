@@ -62,6 +62,7 @@
 #include "common/pages/pages.h"
 #include "common/percpu/policies.h"
 #include "common/slab/chain.h"
+#include "common/slab/owned.h"
 #include "common/slab/spec.h"
 #include "common/stats/counters.h"
 #include "common/sync/ranked_lock.h"
@@ -169,7 +170,10 @@ class Cache {
     note(Event::alloc_fastpath, got);
     return got == n || alloc_bulk_slow(gfp, n, objects, got);
   }
-  void free_bulk(std::size_t n, void** objects) noexcept;
+  KMEM_FAST void free_bulk(std::size_t n, void** objects) noexcept {
+    if (n == 1) return free(objects[0], pages::page_of(objects[0]));
+    free_bulk_slow(n, objects);
+  }
 
   void* alloc_node(gfp_t gfp, int node) noexcept;
 
@@ -180,6 +184,9 @@ class Cache {
     const std::uint32_t offset = offset_in(slab, object);
     return divider_.divides(offset) & (offset + slot_bytes_ <= pages::block_bytes(slab));
   }
+
+  // How many from the front are objects of this cache.
+  std::size_t count_owned(std::size_t n, void* const* objects) const noexcept;
 
   bool shrink() noexcept;
   bool retune(const Tunables&) noexcept { return false; }
@@ -230,6 +237,7 @@ class Cache {
   bool free_chain(Page* slab, const Chain& chain) noexcept;
   void free_to_slab(Page* slab, const Chain& chain) noexcept;
   bool free_last(Page* slab, SlabState seen, SlabState desired) noexcept;
+  void note_remote(const Page* slab, SlabState seen, std::size_t n) noexcept;
   void put_cpu_partial(Page* slab) noexcept;
   void put_partials(Page* first) noexcept;
   void put_node_partial(Page* slab, End end) noexcept;
@@ -246,6 +254,7 @@ class Cache {
   // bulk.h: many objects
   KMEM_SLOW bool alloc_bulk_slow(gfp_t gfp, std::size_t n, void** objects,
                                  std::size_t got) noexcept;
+  KMEM_SLOW void free_bulk_slow(std::size_t n, void** objects) noexcept;
   std::size_t bulk_from_cpu_slab(void** out, std::size_t want) noexcept;
   std::size_t bulk_from_cpu_partial(void** out, std::size_t want) noexcept;
   std::size_t bulk_from_node_partial(gfp_t gfp, void** out, std::size_t want) noexcept;
