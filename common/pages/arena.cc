@@ -125,6 +125,9 @@ void give_chunks(Page* first, std::size_t n) noexcept {
   first_free = std::min(first_free, start);
 }
 
+void lock_arena_for_fork() noexcept { arena_lock.unranked().lock(); }
+void unlock_arena_after_fork() noexcept { arena_lock.unranked().unlock(); }
+
 std::size_t free_chunks() noexcept {
   Guard guard(arena_lock);
   return free_count;

@@ -30,6 +30,9 @@ void give_chunks(Page* first, std::size_t n) noexcept;
 
 std::size_t free_chunks() noexcept;
 
+void lock_arena_for_fork() noexcept;
+void unlock_arena_after_fork() noexcept;
+
 // Length of the run that starts at a chunk's first page, in pages; 0: no run starts there.
 void set_run_pages(const Page* first, std::size_t pages) noexcept;
 std::size_t run_pages(const Page* first) noexcept;

@@ -55,6 +55,9 @@ class Buddy {
   std::size_t release(std::uint64_t epoch_max, std::size_t pages_max,
                       unsigned order_min = 0) noexcept;
 
+  void lock_for_fork() noexcept { lock_.unranked().lock(); }
+  void unlock_after_fork() noexcept { lock_.unranked().unlock(); }
+
   std::size_t free_pages() noexcept;
   std::size_t dirty_pages() noexcept;
   const char* validate() noexcept;  // the broken invariant, or nullptr

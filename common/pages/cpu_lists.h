@@ -32,6 +32,9 @@ class alignas(64) CpuList {
   // Drains the list if nobody used it since the last call.
   void drain_if_idle(Buddy& buddy) noexcept;
 
+  void lock_for_fork() noexcept { lock_.unranked().lock(); }
+  void unlock_after_fork() noexcept { lock_.unranked().unlock(); }
+
   struct Counts {
     std::uint64_t allocations, frees;
     std::size_t pages, pages_least;  // now; since the peak was last noted

@@ -2,7 +2,8 @@
 // Page (free_list: first free block; counters: blocks in use; word: its size class; link: its place
 // among the pages of its class that have a free block) and goes back when its last block does.
 // Callers are charged for blocks, not for pages: what is left of a page is free memory.
-#include <algorithm>
+#include "common/pages/metadata.h"
+
 #include <bit>
 #include <cstring>
 #include <new>
@@ -30,8 +31,8 @@ struct FreeBlock {
 };
 
 constinit SpinLock metadata_lock{LockRank::metadata};
-// Pages with a free block, by class. Inside a structure: GCC 12 initializes a bare constinit array of
-// lists with zeros.
+// Pages with a free block, by class. Inside a structure: GCC 12 initializes a bare constinit array
+// of lists with zeros.
 struct PartialPages {
   List of_class[class_count];
 };
@@ -138,6 +139,9 @@ void free_small(void* block, std::size_t size_class) noexcept {
 }
 
 }  // namespace
+
+void lock_metadata_for_fork() noexcept { metadata_lock.unranked().lock(); }
+void unlock_metadata_after_fork() noexcept { metadata_lock.unranked().unlock(); }
 
 void* metadata_alloc(std::size_t bytes) noexcept {
   if (!start() || told_to_fail() || bytes == 0 || bytes > max_block_bytes) {

@@ -8,6 +8,7 @@
 #include "common/nodes/topology.h"
 #include "common/pages/arena.h"
 #include "common/pages/limits.h"
+#include "common/pages/metadata.h"
 #include "common/pages/misuse.h"
 #include "common/pages/os.h"
 #include "common/pages/zones.h"
@@ -18,6 +19,7 @@ namespace {
 
 constinit Once started;
 constinit bool start_succeeded = false;
+constinit bool locked_for_fork = false;  // written with all locks held
 
 void start_now() noexcept {
   constexpr std::uint64_t day_ms = 24 * 60 * 60 * 1000;
@@ -192,6 +194,22 @@ void set_limit_bytes(std::size_t bytes) noexcept {
   if (!start()) return;
   account.limit_bytes.store(bytes, std::memory_order_relaxed);
   drain_cpu_lists();  // what they hold counts against the limit
+}
+
+void prepare_fork() noexcept {
+  if (!started.done()) return;
+  lock_zones_for_fork();
+  lock_arena_for_fork();
+  lock_metadata_for_fork();
+  locked_for_fork = true;
+}
+
+void after_fork() noexcept {
+  if (!locked_for_fork) return;
+  locked_for_fork = false;
+  unlock_metadata_after_fork();
+  unlock_arena_after_fork();
+  unlock_zones_after_fork();
 }
 
 void* reserve_zeroed(std::size_t bytes, bool read_only) noexcept {

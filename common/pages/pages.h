@@ -63,4 +63,9 @@ void discard(void* base, std::size_t bytes) noexcept;
 void* metadata_alloc(std::size_t bytes) noexcept;
 void metadata_free(void* block, std::size_t bytes) noexcept;
 
+// Around fork(): all locks of this layer are held while the child's memory is copied. after_fork()
+// in parent and child. The caller holds no lock of rank pages_cpu or above.
+void prepare_fork() noexcept;
+void after_fork() noexcept;
+
 }  // namespace kmem::pages

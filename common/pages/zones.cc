@@ -147,6 +147,16 @@ std::size_t release_all() noexcept {
   return pages * page_bytes;
 }
 
+void lock_zones_for_fork() noexcept {
+  for (std::size_t list = 0; list < list_count; ++list) cpu_lists[list].lock_for_fork();
+  for (int node = 0; node < nodes::count(); ++node) buddies[node].lock_for_fork();
+}
+
+void unlock_zones_after_fork() noexcept {
+  for (int node = 0; node < nodes::count(); ++node) buddies[node].unlock_after_fork();
+  for (std::size_t list = 0; list < list_count; ++list) cpu_lists[list].unlock_after_fork();
+}
+
 CpuList::Counts sum_cpu_lists() noexcept {
   CpuList::Counts sum = {};
   for (std::size_t list = 0; list < list_count; ++list) {

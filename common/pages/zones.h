@@ -33,6 +33,10 @@ Page* take_run(std::size_t bytes, int node) noexcept;
 void drain_cpu_lists() noexcept;
 std::size_t release_all() noexcept;  // bytes given back
 
+// In the order of lock_rank.h; within a rank, by index, and nothing else holds two of a rank.
+void lock_zones_for_fork() noexcept;
+void unlock_zones_after_fork() noexcept;
+
 // Counts of all per-CPU lists.
 CpuList::Counts sum_cpu_lists() noexcept;
 // From now on, pages_least is what a list holds now or less.

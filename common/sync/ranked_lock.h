@@ -61,6 +61,8 @@ class SpinLock {
     note_release(rank_);
     word_.unlock();
   }
+  // For fork handlers, which hold all locks of a rank at once: its word, without the check.
+  SpinWord& unranked() noexcept { return word_; }
 
  private:
   SpinWord word_;
@@ -84,6 +86,7 @@ class RankedSpinLock {
     note_release(rank);
     word_.unlock();
   }
+  SpinWord& unranked() noexcept { return word_; }  // as SpinLock's
 
  private:
   SpinWord word_;

@@ -1,6 +1,8 @@
 // Eight threads allocate, fill, hand over and free blocks of random orders while others release and
 // decay: no page is ever two threads', and at the end everything is accounted for.
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <array>
 #include <atomic>
@@ -128,6 +130,40 @@ TEST(PagesThreads, TheLimitHoldsUnderContention) {
   EXPECT_FALSE(exceeded);
   EXPECT_EQ(live_pages, 0u);
   EXPECT_EQ(usage().allocated_bytes, 0u);
+}
+
+// Locks that other threads hold at the moment of the fork must be free in the child.
+TEST(PagesThreads, AForkedChildAllocatesAndFrees) {
+  std::atomic<bool> stop{false};
+  std::vector<std::thread> workers;
+  for (unsigned worker = 0; worker < 3; ++worker) {
+    workers.emplace_back([&stop, worker] {
+      std::mt19937_64 random(worker);
+      while (!stop.load(std::memory_order_relaxed)) {
+        free(alloc(random_order(random), no_node, gfp::kernel, PageKind::slab));
+        metadata_free(metadata_alloc(320), 320);
+        if (random() % 64 == 0) release_free();
+      }
+    });
+  }
+  for (int round = 0; round < 50; ++round) {
+    prepare_fork();
+    const pid_t child = fork();
+    after_fork();
+    if (child == 0) {
+      alarm(20);  // a lock left held would hang the child
+      for (unsigned order = 0; order <= max_order; ++order)
+        free(alloc(order, no_node, gfp::kernel, PageKind::slab));
+      metadata_free(metadata_alloc(320), 320);
+      release_free();
+      _exit(validate_zones() == nullptr ? 0 : 1);
+    }
+    int status = 0;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    ASSERT_EQ(status, 0) << "round " << round;
+  }
+  stop = true;
+  for (std::thread& worker : workers) worker.join();
 }
 
 }  // namespace
