@@ -121,17 +121,23 @@ void make_zero(char* begin, std::size_t bytes) noexcept {
 
 }  // namespace
 
+char* area_dummy(unsigned cpus) noexcept {
+  if (!ensure_dummy(cpus)) return nullptr;
+  Guard guard(area.lock);
+  return area.dummy;
+}
+
 Place area_alloc(std::size_t bytes, unsigned cpus) noexcept {
   KMEM_ASSERT(bytes > 0 && bytes <= unit_bytes && cpus > 0);
   const std::size_t count = divide_up(bytes, granule_bytes);
-  if (!ensure_dummy(cpus)) return {};
+  char* const dummy = area_dummy(cpus);
+  if (dummy == nullptr) return {};
   char* base = take_from_chunks(count, cpus);
   while (base == nullptr) {  // ends: only a racing creator can empty a fresh chunk, once each
     if (!add_chunk(cpus)) return {};
     base = take_from_chunks(count, cpus);
   }
-  Guard guard(area.lock);
-  return {base, area.dummy};
+  return {base, dummy};
 }
 
 void area_free(Place place, std::size_t bytes, unsigned cpus) noexcept {

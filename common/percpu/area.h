@@ -32,6 +32,9 @@ Place area_alloc(std::size_t bytes, unsigned cpus) noexcept;
 // Gives back what area_alloc() gave, with the same arguments.
 void area_free(Place place, std::size_t bytes, unsigned cpus) noexcept;
 
+// The dummy alone; null: no address space.
+char* area_dummy(unsigned cpus) noexcept;
+
 // For tests and reports.
 struct AreaUsage {
   std::size_t chunks;

@@ -53,9 +53,9 @@ KMEM_FAST Push push(OwnedList& list, void* first, void* last, void* owner,
                     std::size_t link) noexcept {
   for (;;) {  // as in pop()
     const Pair seen = load_pair(&list);
-    // Acquire: pairs with the releases in change(), see above.
-    if (owner_of(list).load(std::memory_order_acquire) != owner) return Push::refused;
     if (seen.first == first) return Push::duplicate;
+    // Acquire: pairs with the release in cas(), see above.
+    if (owner_of(list).load(std::memory_order_acquire) != owner) return Push::refused;
     exclusive::store_link(last, link, seen.first);
     if (compare_exchange_pair(&list, seen, {first, next_id(seen.second)})) return Push::done;
   }
@@ -134,18 +134,18 @@ class AtomicSlots : public LockedSlots<State, RealCpu> {
   }
   template <auto F>
   static Pair detach(State& state) noexcept {
-    if constexpr (!owned<F>) {
-      return Base::template detach<F>(state);
-    } else {
+    if constexpr (owned<F>) {
       return atomic_list::detach(field_of<F>(state));
+    } else {
+      return Base::template detach<F>(state);
     }
   }
   template <auto F>
   Pair peek_pair(unsigned cpu) const noexcept {
-    if constexpr (!owned<F>) {
-      return Base::template peek_pair<F>(cpu);
-    } else {
+    if constexpr (owned<F>) {
       return atomic_list::read(field_of<F>(Base::state(cpu)));
+    } else {
+      return Base::template peek_pair<F>(cpu);
     }
   }
 

@@ -30,6 +30,11 @@ bool Gate::create(std::size_t bytes, unsigned cpus, Quiesce how) noexcept {
   return true;
 }
 
+bool Gate::create_closed(unsigned cpus) noexcept {
+  gate_.store(area_dummy(cpus), std::memory_order_relaxed);
+  return gate_.load(std::memory_order_relaxed) != nullptr;
+}
+
 void Gate::destroy() noexcept {
   {
     Guard guard(drain_lock());

@@ -31,6 +31,8 @@ class Gate {
 
   // Slots of bytes each for cpus CPUs, zeroed; closed until open(). False: no memory.
   bool create(std::size_t bytes, unsigned cpus, Quiesce how) noexcept;
+  // No slots, and never to be opened: every operation refuses.
+  bool create_closed(unsigned cpus) noexcept;
   void destroy() noexcept;
 
   // Under drain_lock(). After close() no operation reaches a real slot, until open().

@@ -46,8 +46,8 @@ void* pop(List& list, std::size_t link) noexcept {
 }
 
 inline Push push(OwnedList& list, void* first, void* last, void* owner, std::size_t link) noexcept {
-  if (list.owner != owner) return Push::refused;
   if (list.head == first) return Push::duplicate;
+  if (list.owner != owner) return Push::refused;
   store_link(last, link, list.head);
   list.head = first;
   return Push::done;
@@ -55,8 +55,8 @@ inline Push push(OwnedList& list, void* first, void* last, void* owner, std::siz
 
 inline Push push(CountedList& list, void* first, void* last, std::uint64_t n, std::uint64_t node,
                  std::size_t link) noexcept {
-  if (list.node != node || list.count + n > list.limit) return Push::refused;
   if (list.head == first) return Push::duplicate;
+  if (list.node != node || list.count + n > list.limit) return Push::refused;
   store_link(last, link, list.head);
   list.head = first;
   list.count += n;
@@ -104,8 +104,9 @@ inline void* pop(PointerArray& array) noexcept {
 }
 
 inline Push push(PointerArray& array, void* object, std::uint64_t node) noexcept {
-  if (array.node != node || array.top == array.end) return Push::refused;
+  if (array.node != node) return Push::refused;
   if (array.top != array.bottom && entries(array)[array.top - 1] == object) return Push::duplicate;
+  if (array.top == array.end) return Push::refused;
   entries(array)[array.top++] = object;
   return Push::done;
 }

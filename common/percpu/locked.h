@@ -4,31 +4,52 @@
 // slot, correctly.
 #pragma once
 
-#include <sched.h>
-
 #include <cstddef>
 #include <utility>
 
 #include "common/nodes/topology.h"
+#include "common/percpu/current_cpu.h"
 #include "common/percpu/drain.h"
 #include "common/percpu/exclusive.h"
 #include "common/percpu/slot_lock.h"
 
 namespace kmem::percpu {
 
+// The field of a State, which peek() gives as const.
 template <auto F, class State>
-typename decltype(F)::Type& field_of(State& state) noexcept {
-  return *reinterpret_cast<typename decltype(F)::Type*>(reinterpret_cast<char*>(&state) + F.offset);
+typename decltype(F)::Type& field_of(const State& state) noexcept {
+  auto* const base = const_cast<char*>(reinterpret_cast<const char*>(&state));
+  return *reinterpret_cast<typename decltype(F)::Type*>(base + F.offset);
 }
 
 struct RealCpu {
   static unsigned cpus() noexcept { return nodes::cpu_ids(); }
   static unsigned cpu(unsigned cpus) noexcept {
-    const int id = sched_getcpu();
-    return id >= 0 && static_cast<unsigned>(id) < cpus ? static_cast<unsigned>(id) : 0;
+    const unsigned id = current_cpu();
+    return id < cpus ? id : 0;
   }
   static int node_of(unsigned cpu) noexcept { return nodes::of_cpu(cpu); }
 };
+
+// The slots of a closed gate become a cache's.
+template <class State, class Where>
+void init_slots(const Gate& gate, auto& init) noexcept {
+  for (unsigned cpu = 0; cpu < gate.cpus(); ++cpu) {
+    reinterpret_cast<SlotHeader*>(gate.real_slot(cpu))->live = 1;
+    init(*reinterpret_cast<State*>(gate.real_slot(cpu)), cpu, Where::node_of(cpu));
+  }
+}
+
+// visit(State&, cpu) for each slot while no operation can reach any.
+template <class State>
+void drain_gate(Gate& gate, auto& visit) noexcept {
+  Guard guard(drain_lock());
+  gate.close();
+  for (unsigned cpu = 0; cpu < gate.cpus(); ++cpu) {
+    visit(*reinterpret_cast<State*>(gate.real_slot(cpu)), cpu);
+  }
+  gate.open();
+}
 
 // Where says how many CPUs there are and which is the current one: RealCpu or VirtualCpu.
 template <class State, class Where>
@@ -38,10 +59,7 @@ class LockedSlots {
   template <class Init>
   bool create(Init&& init, std::size_t bytes = sizeof(State)) noexcept {
     if (!start() || !gate_.create(bytes, Where::cpus(), Quiesce::slot_locks)) return false;
-    for (unsigned cpu = 0; cpu < count(); ++cpu) {
-      reinterpret_cast<SlotHeader*>(gate_.real_slot(cpu))->live = 1;
-      init(state(cpu), cpu, Where::node_of(cpu));
-    }
+    init_slots<State, Where>(gate_, init);
     gate_.open();
     return true;
   }
@@ -49,10 +67,7 @@ class LockedSlots {
 
   template <class Visit>
   void drain(Visit&& visit) noexcept {
-    Guard guard(drain_lock());
-    gate_.close();
-    for (unsigned cpu = 0; cpu < count(); ++cpu) visit(state(cpu), cpu);
-    gate_.open();
+    drain_gate<State>(gate_, visit);
   }
 
   template <auto F>

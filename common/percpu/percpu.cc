@@ -30,6 +30,14 @@ void lock_slot_contended(std::atomic_ref<std::uint32_t> word) noexcept {
   }
 }
 
+std::ptrdiff_t rseq_area = 0;
+bool use_sequences = false;
+
+unsigned ask_current_cpu() noexcept {
+  const int cpu = sched_getcpu();
+  return cpu < 0 ? 0 : static_cast<unsigned>(cpu);
+}
+
 bool register_membarrier() noexcept {
   return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ, 0, 0) == 0;
 }
@@ -74,6 +82,10 @@ constexpr const char* is_available = "glibc registered rseq and membarrier is th
 
 struct Started {
   const char* reason = why_not_rseq();
+  Started() noexcept {
+    rseq_area = __rseq_offset;
+    use_sequences = reason == nullptr;
+  }
 };
 const Started& started() noexcept {
   static const Started once;

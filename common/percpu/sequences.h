@@ -42,14 +42,14 @@
 //        commit slot.head = next  (CountedList: (head, count) = (next, count - 1), one 16-byte
 //        store) return head
 //    Push push<F>(first, last, owner, link)  OwnedList; a chain already linked from first to last
-//        if slot.owner != owner return refused
 //        if slot.head == first return duplicate        (freed twice in a row)
+//        if slot.owner != owner return refused
 //        *(last + link) = slot.head
 //        commit slot.head = first
 //    Push push<F>(first, last, n, node, link)  CountedList
+//        if slot.head == first return duplicate
 //        if slot.node != node return refused
 //        if slot.count + n > slot.limit return refused
-//        if slot.head == first return duplicate
 //        *(last + link) = slot.head
 //        commit (head, count) = (first, count + n)
 //    size_t take<F>(out, n, link)            OwnedList, CountedList: up to n objects off the head
@@ -65,8 +65,8 @@
 //        if top == bottom return null;  object = entry[top - 1]; touched = 1;  commit top = top - 1
 //    Push push<F>(object, node)              PointerArray
 //        if slot.node != node return refused
-//        if top == end return refused
 //        if top != bottom and entry[top - 1] == object return duplicate
+//        if top == end return refused
 //        entry[top] = object;  commit top = top + 1
 //    size_t take<F>(out, n)                  PointerArray: up to n newest; out[0] is the newest's
 //        oldest neighbour, that is: entry order is kept (a block copy); touched = 1 if any
