@@ -99,7 +99,7 @@ std::size_t carve(pages::Page* page, const Request& request, std::size_t n,
         link.move_to(free_from, start - free_from);
         longest = std::max(longest, start - free_from);
       }
-      set_id(page, start, request.id);
+      mark_start(page, start, request.id);
       objects[taken++] = base + start + request.lead_units;
       free_from = start + request.units;
       start = aligned_start(free_from, request);

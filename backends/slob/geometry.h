@@ -34,7 +34,7 @@ struct Request {
   std::uint16_t align_units = 1;  // of the address lead_units after the block's start
   std::uint16_t lead_units = 0;   // header before the object
   Fit fit = Fit::small;
-  std::uint8_t id = 0;  // goes into the owner map
+  std::uint16_t id = 0;  // goes into the owner map
 };
 
 // kmalloc: the size in the word before the object. n < kmalloc_end_bytes; larger ones are pages.

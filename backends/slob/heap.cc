@@ -37,20 +37,16 @@ void*& link_in(void* object, std::size_t offset) noexcept {
 
 }  // namespace
 
-// ---- Pages
-// ----------------------------------------------------------------------------------------
+// ---- Pages -------------------------------------------------------------------------------------
 
 void Heap::Leaving::add(pages::Page* page) noexcept {
-  page->free_list = first_;
-  first_ = page;
+  page->word = 0;
+  page->free_list = nullptr;  // from here on it is nobody's
+  pages_.push_front(&page->link);
 }
 
 void Heap::Leaving::release() noexcept {
-  while (first_ != nullptr) {
-    pages::Page* page = first_;
-    first_ = static_cast<pages::Page*>(page->free_list);
-    pages::free(page);
-  }
+  while (ListNode* link = pages_.pop_front()) pages::free(pages::from_link(link));
 }
 
 void Heap::link_page(pages::Page* page) noexcept {
@@ -112,8 +108,7 @@ pages::Page* Heap::get_page(Share& share, Fit fit, gfp_t gfp, int node) noexcept
   return page;
 }
 
-// ---- Allocation
-// -----------------------------------------------------------------------------------
+// ---- Allocation --------------------------------------------------------------------------------
 
 // Next fit over the pages of one list, each page giving as many as it can: one pass places n
 // objects exactly where n searches would, as a page that had no room left then has none now.
@@ -166,7 +161,7 @@ std::size_t Heap::take_whole(Share& share, gfp_t gfp, int node, std::size_t n,
   for (; taken < n; ++taken) {
     pages::Page* page = pages::alloc(share.order, node, gfp & ~gfp::zero, pages::PageKind::slab);
     if (page == nullptr) break;
-    page->word = 0;
+    for (unsigned i = 0; i < 1U << share.order; ++i) page[i].word = 0;  // no map
     page->free_list = &share;
     page->counters = 0;
     page->link = {};
@@ -190,7 +185,7 @@ void* Heap::unpark(Share& share) noexcept {
   if (share.request.units == 0) {
     page->free_list = &share;
   } else {
-    set_id(page, unit_of(object), share.request.id);
+    change_start(page, unit_of(object), share.request.id);
   }
   return object;
 }
@@ -200,7 +195,7 @@ void Heap::park(Share& share, void* object) noexcept {
   if (share.request.units == 0) {
     page->free_list = nullptr;
   } else {
-    set_id(page, unit_of(object), owner_id::parked);
+    change_start(page, unit_of(object), owner_id::parked);
   }
   link_in(object, share.link_offset) = share.parked;
   share.parked = object;
@@ -264,8 +259,7 @@ void* Heap::kmalloc(std::size_t bytes, gfp_t gfp, int node) noexcept {
   return object;
 }
 
-// ---- Freeing
-// --------------------------------------------------------------------------------------
+// ---- Freeing -----------------------------------------------------------------------------------
 
 // Blocks [at, at + units) of one owner, whose map entries are cleared.
 void Heap::give_back(Share& share, Fit fit, pages::Page* page, unsigned at, unsigned units,
@@ -275,7 +269,6 @@ void Heap::give_back(Share& share, Fit fit, pages::Page* page, unsigned at, unsi
     if (page->link.linked()) List::remove(&page->link);
     unlink_page(page);
     if (pages::Page* map_page = maps_.put(map_of(page))) leaving.add(map_page);
-    page->word = 0;
     leaving.add(page);
     finger = {};
     block_pages_ -= 1;
@@ -295,22 +288,22 @@ std::size_t Heap::free_run(Share& share, std::size_t n, void** objects, Finger& 
   const Request& request = share.request;
   pages::Page* page = pages::page_of(objects[0]);
   if (!is_live(share, page, objects[0])) return 0;
-  char* low = static_cast<char*>(objects[0]);
-  char* high = low;  // the highest object of the run
-  const std::size_t bytes = request.units * unit_bytes;
-  const bool whole_run = request.id != owner_id::shared;  // lengths are sure
-  set_id(page, unit_of(low), owner_id::none);
+  unsigned low = unit_of(objects[0]);
+  unsigned high = low + request.units;
+  clear_start(page, low);
   std::size_t freed = 1;
-  for (; freed < n && whole_run; ++freed) {
-    char* object = static_cast<char*>(objects[freed]);
-    if (object != high + bytes && object != low - bytes) break;
-    if (pages::page_of(object) != page || !is_live(share, page, object)) break;
-    set_id(page, unit_of(object), owner_id::none);
-    low = std::min(low, object);
-    high = std::max(high, object);
+  // Of a shared id, each one's length has to be looked at: those go one by one.
+  for (; freed < n && request.id != owner_id::shared; ++freed) {
+    const std::size_t offset =
+        static_cast<std::size_t>(static_cast<char*>(objects[freed]) - pages::address_of(page));
+    const bool above = offset == high * unit_bytes && high != page_units;
+    const bool below = low >= request.units && offset == (low - request.units) * unit_bytes;
+    if (!above && !below) break;
+    if (!starts_at(page, offset, request.id)) break;
+    clear_start(page, static_cast<unsigned>(offset / unit_bytes));
+    above ? high += request.units : low -= request.units;
   }
-  const unsigned units = static_cast<unsigned>((high + bytes - low) / unit_bytes);
-  give_back(share, request.fit, page, unit_of(low), units, finger, leaving);
+  give_back(share, request.fit, page, low, high - low, finger, leaving);
   return freed;
 }
 
@@ -364,7 +357,7 @@ bool Heap::kfree(void* object) noexcept {
     const KmallocHeader header = header_of(object);
     intact = header.intact();
     const unsigned units = intact ? kmalloc_request(header.bytes).units : units_in_use(page, at);
-    set_id(page, at, owner_id::none);
+    clear_start(page, at);
     Finger finger;
     give_back(kmalloc_, fit_for(units * unit_bytes), page, at, units, finger, leaving);
     kmalloc_.live -= 1;

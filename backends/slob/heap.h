@@ -10,6 +10,7 @@
 #include "backends/slob/blocks.h"
 #include "backends/slob/geometry.h"
 #include "backends/slob/owner_map.h"
+#include "common/base/attributes.h"
 #include "common/pages/pages.h"
 #include "common/slab/spec.h"
 #include "common/sync/ranked_lock.h"
@@ -56,7 +57,13 @@ class Heap {
   // Returns how many of them are not objects in use of share; those are moved to the array's front.
   std::size_t free(Share& share, std::size_t n, void** objects) noexcept;
 
-  bool owns(const Share& share, const pages::Page* page, const void* object) const noexcept;
+  // Without the lock, but where only an object's length tells whose it is.
+  KMEM_FAST bool owns(const Share& share, const pages::Page* page,
+                      const void* object) const noexcept {
+    if (share.request.id == owner_id::shared) [[unlikely]]
+      return owns_shared(share, page, object);
+    return is_live(share, page, object);
+  }
   Cache* cache_of(const void* object) noexcept;  // null: not an object in use of a cache
 
   // ---- kmalloc ----
@@ -97,7 +104,7 @@ class Heap {
     void release() noexcept;
 
    private:
-    pages::Page* first_ = nullptr;  // chained by free_list
+    List pages_;
   };
   // An iteration over all pages that lets go of the lock between two pages.
   struct Walker {
@@ -121,7 +128,6 @@ class Heap {
   std::size_t take_parked(Share& share, int node, std::size_t n, void** objects) noexcept;
   void undo(Share& share, std::size_t parked, std::size_t n, void** objects) noexcept;
 
-  bool is_live(const Share& share, const pages::Page* page, const void* object) const noexcept;
   std::size_t free_some(Share& share, std::size_t n, void** objects, Finger& finger,
                         Leaving& leaving) noexcept;
   std::size_t free_run(Share& share, std::size_t n, void** objects, Finger& finger,
@@ -134,10 +140,28 @@ class Heap {
   void link_page(pages::Page* page) noexcept;
   void unlink_page(pages::Page* page) noexcept;
 
-  // heap_look.cc
-  bool is_blocks(const pages::Page* page) const noexcept {
-    return page->owner == this && page->head == page && page->word != 0;
+  // Whose an object is. word is 0 in every page that has no map.
+  static std::size_t offset_in_page(const void* object) noexcept {
+    return reinterpret_cast<std::uintptr_t>(object) & (pages::page_bytes - 1);
   }
+  bool is_blocks(const pages::Page* page) const noexcept {
+    return page->owner == this && page->word != 0;
+  }
+  bool is_live(const Share& share, const pages::Page* page, const void* object) const noexcept {
+    if (share.request.units == 0) return is_live_whole(share, page, object);
+    if (!is_blocks(page) || !starts_at(page, offset_in_page(object), share.request.id))
+      return false;
+    return share.request.id != owner_id::shared || has_length_of(share, page, object);
+  }
+
+  // heap_look.cc
+  bool is_live_whole(const Share& share, const pages::Page* page,
+                     const void* object) const noexcept;
+  bool has_length_of(const Share& share, const pages::Page* page,
+                     const void* object) const noexcept;
+  bool owns_shared(const Share& share, const pages::Page* page, const void* object) const noexcept;
+  OwnerId free_id(const Request& request) const noexcept;
+  void forget_id(Share& share) noexcept;
   bool is_kmalloc(const pages::Page* page, const void* object) const noexcept;
   bool other_of_same_size(const Share& share) const noexcept;
   template <class Visitor>
@@ -152,8 +176,8 @@ class Heap {
   Walker* walkers_ = nullptr;
   std::size_t block_pages_ = 0;
   std::size_t whole_pages_ = 0;
-  std::atomic<Cache*> cache_of_id_[owner_id::count]{};  // written under lock_
-  std::uint16_t units_of_id_[owner_id::count]{};
+  std::atomic<Cache*> cache_of_id_[owner_id::end]{};  // written under lock_
+  std::uint16_t units_of_id_[owner_id::end]{};
   Share* shared_ = nullptr;
   Share kmalloc_{};
 };

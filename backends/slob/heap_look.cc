@@ -18,14 +18,25 @@ bool is_whole_of(const Share& share, const pages::Page* page) noexcept {
 
 }  // namespace
 
-// ---- Caches that come and go
-// ----------------------------------------------------------------------
+// ---- Caches that come and go -------------------------------------------------------------------
+
+// Short ids first; of those, some are kept for the blocks that have no room for a wide one.
+OwnerId Heap::free_id(const Request& request) const noexcept {
+  const bool any = request.units * unit_bytes >= min_wide_bytes;
+  const unsigned end = any ? owner_id::end : owner_id::first_wide;
+  for (unsigned id = owner_id::first_cache; id < end; ++id) {
+    if (any && id == owner_id::first_scarce) id = owner_id::first_wide;
+    if (cache_of_id_[id].load(std::memory_order_relaxed) == nullptr)
+      return static_cast<OwnerId>(id);
+  }
+  return owner_id::shared;
+}
 
 void Heap::join(Share& share) noexcept {
   Guard guard(lock_);
-  unsigned id = owner_id::first_cache;
-  while (id < owner_id::shared && cache_of_id_[id].load(std::memory_order_relaxed) != nullptr) ++id;
-  share.request.id = static_cast<std::uint8_t>(id);
+  if (share.request.units == 0) return;  // the page names its owner
+  const OwnerId id = free_id(share.request);
+  share.request.id = id;
   if (id == owner_id::shared) {
     share.next_shared = shared_;
     shared_ = &share;
@@ -46,16 +57,27 @@ bool Heap::other_of_same_size(const Share& share) const noexcept {
 
 // Objects still in use when their cache goes stay where they are, and are nobody's from now on.
 void Heap::orphan(const Share& share) noexcept {
-  if (share.request.units != 0 && other_of_same_size(share)) return;
+  if (other_of_same_size(share)) return;
   for (pages::Page* page = first_page_; page != nullptr;) {
     pages::Page* next = next_page(page);
     for_each_live_on(share, page, [&](unsigned at) {
-      if (share.request.units != 0) return set_id(page, at, owner_id::orphan);
+      if (share.request.units != 0) return change_start(page, at, owner_id::orphan);
       unlink_page(page);
       pages::set_owner(page, nullptr, 0);
     });
     page = next;
   }
+}
+
+void Heap::forget_id(Share& share) noexcept {
+  if (share.request.id != owner_id::shared) {
+    cache_of_id_[share.request.id].store(nullptr, std::memory_order_relaxed);
+    units_of_id_[share.request.id] = 0;
+    return;
+  }
+  Share** link = &shared_;
+  while (*link != &share) link = &(*link)->next_shared;
+  *link = share.next_shared;
 }
 
 std::size_t Heap::leave(Share& share) noexcept {
@@ -74,65 +96,54 @@ std::size_t Heap::leave(Share& share) noexcept {
     }
     live = share.live;
     if (live != 0) orphan(share);
-    if (share.request.id != owner_id::shared) {
-      cache_of_id_[share.request.id].store(nullptr, std::memory_order_relaxed);
-      units_of_id_[share.request.id] = 0;
-    } else {
-      Share** link = &shared_;
-      while (*link != &share) link = &(*link)->next_shared;
-      *link = share.next_shared;
-    }
+    forget_id(share);
   }
   leaving.release();
   return live;
 }
 
-// ---- Who owns an object
-// ---------------------------------------------------------------------------
+// ---- Who owns an object ------------------------------------------------------------------------
 
-bool Heap::is_live(const Share& share, const pages::Page* page, const void* object) const noexcept {
-  if (page->owner != this || page->head != page) return false;
-  if (share.request.units == 0)
-    return is_whole_of(share, page) && object == pages::address_of(page);
-  if (page->word == 0) return false;
-  const std::size_t offset = reinterpret_cast<std::uintptr_t>(object) & (pages::page_bytes - 1);
-  if (id_at(page, offset) != share.request.id) return false;
-  return share.request.id != owner_id::shared ||
-         units_in_use(page, unit_of(object)) == share.request.units;
+bool Heap::is_live_whole(const Share& share, const pages::Page* page,
+                         const void* object) const noexcept {
+  return page->owner == this && page->head == page && is_whole_of(share, page) &&
+         object == pages::address_of(page);
 }
 
-bool Heap::owns(const Share& share, const pages::Page* page, const void* object) const noexcept {
-  if (share.request.id != owner_id::shared) [[likely]]
-    return is_live(share, page, object);
+bool Heap::has_length_of(const Share& share, const pages::Page* page,
+                         const void* object) const noexcept {
+  return units_in_use(page, unit_of(object)) == share.request.units;
+}
+
+bool Heap::owns_shared(const Share& share, const pages::Page* page,
+                       const void* object) const noexcept {
   Guard guard(lock_);  // its length is looked at, and that depends on its neighbours
   return is_live(share, page, object);
 }
 
 bool Heap::is_kmalloc(const pages::Page* page, const void* object) const noexcept {
-  const std::size_t offset = reinterpret_cast<std::uintptr_t>(object) & (pages::page_bytes - 1);
+  const std::size_t offset = offset_in_page(object);
   return offset >= kmalloc_header_bytes && is_blocks(page) &&
-         id_at(page, offset - kmalloc_header_bytes) == owner_id::kmalloc;
+         starts_at(page, offset - kmalloc_header_bytes, owner_id::kmalloc);
 }
 
 Cache* Heap::cache_of(const void* object) noexcept {
   const pages::Page* page = pages::page_of(object);
-  if (page->owner != this || page->head != page) return nullptr;
+  if (page->owner != this) return nullptr;
   if (page->word == 0) {
     const Share* share = static_cast<const Share*>(page->free_list);
-    return share != nullptr && object == pages::address_of(page) ? share->cache : nullptr;
+    return share != nullptr && is_live_whole(*share, page, object) ? share->cache : nullptr;
   }
-  const std::size_t offset = reinterpret_cast<std::uintptr_t>(object) & (pages::page_bytes - 1);
-  const std::uint8_t id = id_at(page, offset);
+  const OwnerId id = id_at(page, offset_in_page(object));
   if (id != owner_id::shared) return cache_of_id_[id].load(std::memory_order_relaxed);
   Guard guard(lock_);
   for (const Share* share = shared_; share != nullptr; share = share->next_shared) {
-    if (share->request.units != 0 && is_live(*share, page, object)) return share->cache;
+    if (is_live(*share, page, object)) return share->cache;
   }
   return nullptr;
 }
 
-// ---- Looking at all of it
-// -------------------------------------------------------------------------
+// ---- Looking at all of it ----------------------------------------------------------------------
 
 template <class Visitor>
 void Heap::for_each_live_on(const Share& share, pages::Page* page, Visitor visit) const noexcept {

@@ -12,9 +12,10 @@ constexpr std::uint64_t all_in_use = (std::uint64_t{1} << maps_in_page) - 1;
 unsigned next_start(const pages::Page* page, unsigned from) noexcept {
   constexpr unsigned granule_units = map_granule_bytes / unit_bytes;
   for (unsigned granule = from / granule_units; granule < map_bytes; ++granule) {
-    const std::uint8_t value = map_of(page)[granule];
-    if (value == owner_id::none) continue;
-    const unsigned start = granule * granule_units + (value >> 7) * (granule_units / 2);
+    const unsigned value = load_byte(page, granule);
+    if (value == 0 || (value & continued_bit) != 0) continue;
+    const unsigned half = (value & half_bit) != 0;
+    const unsigned start = granule * granule_units + half * (granule_units / 2);
     if (start >= from) return start;
   }
   return page_units;

@@ -2,12 +2,15 @@
 // One byte for 16 bytes of page: blocks are at least 16 bytes long and start at multiples of 8, so
 // at most one starts there.
 //
-//   byte  0: no block in use starts in these 16 bytes
-//         else bit 7: in which half; bits 0..6: the owner's id
+//   0             no block in use starts in these 16 bytes
+//   h 0 iiiiii    one does, in half h; i: its owner's id, 1..59
+//   h 0 1111pp    the same; the id is wide: 7 bits of it are in the next byte, where no other block
+//                 can start as this one is at least 32 bytes long; pp: the other two
+//   x 1 xxxxxx    those 7 bits: no start, whatever they are
 //
 // The maps of 16 pages share a page of their own, so that they are part of the footprint. Written
 // under Heap::lock; read without it by owns() and cache_of(), which is why bytes are atomics: the
-// byte of an object in use does not change, whatever its neighbours do.
+// bytes of an object in use do not change, whatever its neighbours do.
 #pragma once
 
 #include <atomic>
@@ -19,15 +22,19 @@
 
 namespace kmem::slob {
 
+using OwnerId = std::uint16_t;
 namespace owner_id {
-inline constexpr std::uint8_t none = 0;
-inline constexpr std::uint8_t kmalloc = 1;
-inline constexpr std::uint8_t first_cache = 2;
-inline constexpr std::uint8_t shared = 125;  // of all caches that came when the others were taken
-inline constexpr std::uint8_t parked = 126;  // free, on its cache's own list
-inline constexpr std::uint8_t orphan = 127;  // in use when its cache was destroyed
-inline constexpr unsigned count = 128;
+inline constexpr OwnerId none = 0;
+inline constexpr OwnerId kmalloc = 1;
+inline constexpr OwnerId parked = 2;  // free, on its cache's own list
+inline constexpr OwnerId orphan = 3;  // in use when its cache was destroyed
+inline constexpr OwnerId shared = 4;  // of all caches that came when the others were taken
+inline constexpr OwnerId first_cache = 5;
+inline constexpr OwnerId first_scarce = 40;  // from here on for blocks too short for a wide id
+inline constexpr OwnerId first_wide = 60;
+inline constexpr OwnerId end = first_wide + 4 * 128;
 }  // namespace owner_id
+inline constexpr std::size_t min_wide_bytes = 32;
 
 inline constexpr std::size_t map_granule_bytes = min_block_bytes;
 inline constexpr std::size_t map_bytes = pages::page_bytes / map_granule_bytes;
@@ -38,21 +45,70 @@ inline std::uint8_t* map_of(const pages::Page* page) noexcept {
   return reinterpret_cast<std::uint8_t*>(page->word);
 }
 
-// offset: bytes from the page's start, any value below page_bytes. none: no block starts there.
-inline std::uint8_t id_at(const pages::Page* page, std::size_t offset) noexcept {
-  std::atomic_ref<std::uint8_t> entry(map_of(page)[offset / map_granule_bytes]);
-  const std::uint8_t value = entry.load(std::memory_order_relaxed);
-  const bool starts_here =
-      offset % min_align_bytes == 0 && (value >> 7) == (offset / min_align_bytes & 1);
-  return starts_here ? value & 0x7f : owner_id::none;
+inline constexpr std::uint8_t half_bit = 0x80, continued_bit = 0x40, id_bits = 0x3f;
+
+inline std::uint8_t load_byte(const pages::Page* page, std::size_t granule) noexcept {
+  std::atomic_ref<std::uint8_t> byte(map_of(page)[granule]);
+  return byte.load(std::memory_order_relaxed);
+}
+inline void store_byte(const pages::Page* page, std::size_t granule, unsigned value) noexcept {
+  std::atomic_ref<std::uint8_t> byte(map_of(page)[granule]);
+  byte.store(static_cast<std::uint8_t>(value), std::memory_order_relaxed);
 }
 
-inline void set_id(const pages::Page* page, unsigned at, std::uint8_t id) noexcept {
+// The bytes of an id, for a block that starts in the first half.
+struct IdBytes {
+  explicit IdBytes(OwnerId id) noexcept {
+    const unsigned wide = id - owner_id::first_wide;
+    first = id < owner_id::first_wide ? id : owner_id::first_wide | wide >> 7;
+    second = id < owner_id::first_wide ? 0 : continued_bit | (wide & id_bits) | (wide & 0x40) << 1;
+  }
+  unsigned first;
+  unsigned second;  // 0: there is none
+};
+inline unsigned half_at(std::size_t offset) noexcept {
+  return offset % map_granule_bytes == 0 ? 0 : half_bit;
+}
+
+// offset: bytes from the page's start, any value below page_bytes. none: no block starts there.
+inline OwnerId id_at(const pages::Page* page, std::size_t offset) noexcept {
+  const std::size_t granule = offset / map_granule_bytes;
+  const unsigned byte = load_byte(page, granule);
+  const unsigned id = byte ^ half_at(offset);
+  if (offset % min_align_bytes != 0 || id > id_bits) return owner_id::none;
+  if (id < owner_id::first_wide) return static_cast<OwnerId>(id);
+  const unsigned more = load_byte(page, granule + 1);
+  const unsigned low = (more & id_bits) | (more & half_bit) >> 1;
+  return static_cast<OwnerId>(owner_id::first_wide + (id - owner_id::first_wide) * 128 + low);
+}
+
+// Whether a block of id starts at offset: one compare of one byte for most caches.
+inline bool starts_at(const pages::Page* page, std::size_t offset, OwnerId id) noexcept {
+  const IdBytes bytes(id);
+  const std::size_t granule = offset / map_granule_bytes;
+  if (offset % min_align_bytes != 0) return false;
+  if (load_byte(page, granule) != (bytes.first | half_at(offset))) return false;
+  return bytes.second == 0 || load_byte(page, granule + 1) == bytes.second;
+}
+
+// Where none started.
+inline void mark_start(const pages::Page* page, unsigned at, OwnerId id) noexcept {
   const std::size_t offset = at * unit_bytes;
   KMEM_ASSERT_EQ(offset % min_align_bytes, 0);
-  const unsigned half = id == owner_id::none ? 0 : offset / min_align_bytes & 1;
-  std::atomic_ref<std::uint8_t> entry(map_of(page)[offset / map_granule_bytes]);
-  entry.store(static_cast<std::uint8_t>(half << 7 | id), std::memory_order_relaxed);
+  KMEM_ASSERT_EQ(load_byte(page, offset / map_granule_bytes), 0);
+  const IdBytes bytes(id);
+  store_byte(page, offset / map_granule_bytes, bytes.first | half_at(offset));
+  if (bytes.second != 0) store_byte(page, offset / map_granule_bytes + 1, bytes.second);
+}
+inline void clear_start(const pages::Page* page, unsigned at) noexcept {
+  const std::size_t granule = at * unit_bytes / map_granule_bytes;
+  const bool wide = (load_byte(page, granule) & id_bits) >= owner_id::first_wide;
+  store_byte(page, granule, 0);
+  if (wide) store_byte(page, granule + 1, 0);
+}
+inline void change_start(const pages::Page* page, unsigned at, OwnerId id) noexcept {
+  clear_start(page, at);
+  mark_start(page, at, id);
 }
 
 // The first block in use that starts at or after `from` (in units); page_units: none.

@@ -38,7 +38,7 @@ class SlobBlocks : public SlobTest {
   }
   void put(std::size_t offset, std::size_t bytes) {
     const auto at = static_cast<unsigned>(offset / unit_bytes);
-    set_id(page_, at, owner_id::none);
+    clear_start(page_, at);
     insert(page_, at, static_cast<unsigned>(bytes / unit_bytes), page_units);
   }
   struct Free {
@@ -56,7 +56,7 @@ class SlobBlocks : public SlobTest {
     return blocks;
   }
   const char* validate() {
-    const std::uint16_t any_length[owner_id::count]{};
+    const std::uint16_t any_length[owner_id::end]{};
     return validate_blocks(page_, any_length);
   }
 

@@ -68,8 +68,7 @@ TEST_F(SlobCache, HwcacheAlignIsHonoured) {
   EXPECT_EQ(cache->geometry().align, 64u);
 }
 
-// ---- Objects of whole pages
-// -----------------------------------------------------------------------
+// ---- Objects of whole pages --------------------------------------------------------------------
 
 TEST_F(SlobCache, ObjectsOfAPageAndMoreAreBlocksOfTheirOwn) {
   auto cache = make_cache(12288);
@@ -87,8 +86,7 @@ TEST_F(SlobCache, ObjectsOfAPageAndMoreAreBlocksOfTheirOwn) {
   EXPECT_FALSE(cache->owns(pages::page_of(object), object));
 }
 
-// ---- Destroy
-// --------------------------------------------------------------------------------------
+// ---- Destroy -----------------------------------------------------------------------------------
 
 TEST_F(SlobCache, DestroyCountsAndKeepsObjectsInUse) {
   leaves_pages();
@@ -142,8 +140,7 @@ TEST_F(SlobCache, LiveObjectsMayBeFreedWhileTheyAreVisited) {
   EXPECT_FALSE(cache->shrink());
 }
 
-// ---- TYPESAFE_BY_RCU
-// ------------------------------------------------------------------------------
+// ---- TYPESAFE_BY_RCU ---------------------------------------------------------------------------
 
 TEST_F(SlobCache, TypesafeObjectsAreReusedByTheirCacheAloneAndKeepTheirState) {
   for (std::size_t bytes : {40, 8192}) {
@@ -189,8 +186,7 @@ TEST_F(SlobCache, AGivenFreePointerOffsetIsUsed) {
   EXPECT_EQ(static_cast<void**>(objects[2])[2], objects[1]);
 }
 
-// ---- No memory
-// ------------------------------------------------------------------------------------
+// ---- No memory ---------------------------------------------------------------------------------
 
 TEST_F(SlobCache, BulkIsAllOrNothingAtEveryFailure) {
   for (std::size_t bytes : {100, 2048, 4096}) {
@@ -229,8 +225,7 @@ TEST_F(SlobCache, ParkedObjectsAreParkedAgainWhenABulkFails) {
   EXPECT_EQ(cache->usage().total_objects, 3u);
 }
 
-// ---- Threads
-// --------------------------------------------------------------------------------------
+// ---- Threads -----------------------------------------------------------------------------------
 
 TEST_F(SlobCache, ThreadsShareTheHeap) {
   std::array<CachePointer, 4> caches = {make_cache(24), make_cache(100, 64), make_cache(700),

@@ -24,8 +24,7 @@ void put(Cache& cache, const Objects& objects) {
 }
 std::size_t listed(Fit fit) { return heap().usage().listed_pages[static_cast<std::size_t>(fit)]; }
 
-// ---- Pages
-// ----------------------------------------------------------------------------------------
+// ---- Pages -------------------------------------------------------------------------------------
 
 TEST_F(SlobHeap, TheListIsChosenByTheSizeOfTheRequest) {
   const struct {
@@ -192,8 +191,7 @@ TEST_F(SlobHeap, ABulkFreeMergesInAnyOrder) {
   }
 }
 
-// ---- Whose an object is
-// ---------------------------------------------------------------------------
+// ---- Whose an object is ------------------------------------------------------------------------
 
 TEST_F(SlobHeap, OnlyTheStartOfAnObjectInUseIsOwned) {
   auto cache = make_cache(64), other = make_cache(64);
@@ -253,25 +251,45 @@ TEST_F(SlobHeap, IdsOfDestroyedCachesAreUsedAgain) {
   }
 }
 
-TEST_F(SlobHeap, CachesBeyondTheLastIdAreToldApartBySize) {
+TEST_F(SlobHeap, HundredsOfCachesOfOneSizeAreToldApart) {
   std::vector<CachePointer> caches;
   Objects objects;
-  for (std::size_t i = 0; i < 150; ++i) {
-    caches.push_back(make_cache(16 + 8 * i));
+  for (std::size_t i = 0; i < 500; ++i) {
+    caches.push_back(make_cache(40));
     objects.push_back(caches.back()->alloc(gfp::kernel));
   }
   for (std::size_t i = 0; i < caches.size(); ++i) {
-    EXPECT_EQ(Cache::cache_of(objects[i]), caches[i].get()) << i;
+    ASSERT_EQ(Cache::cache_of(objects[i]), caches[i].get()) << i;
     for (std::size_t j = 0; j < caches.size(); ++j) {
-      EXPECT_EQ(caches[j]->owns(pages::page_of(objects[i]), objects[i]), i == j) << i << ' ' << j;
+      ASSERT_EQ(caches[j]->owns(pages::page_of(objects[i]), objects[i]), i == j) << i << ' ' << j;
     }
   }
   EXPECT_EQ(caches.back()->validate(), nullptr);
   for (std::size_t i = 0; i < caches.size(); ++i) free_in(*caches[i], objects[i]);
 }
 
-// ---- kmalloc
-// --------------------------------------------------------------------------------------
+// Those of 16 and 24 bytes soonest: there is no room for the longer ids in their blocks.
+TEST_F(SlobHeap, CachesBeyondTheLastIdAreToldApartBySize) {
+  std::vector<CachePointer> caches, two_of_each;
+  for (std::size_t i = 0; i < 60; ++i) caches.push_back(make_cache(24));
+  Objects objects;
+  for (std::size_t i = 0; i < 4; ++i) {
+    two_of_each.push_back(make_cache(i < 2 ? 16 : 24));
+    objects.push_back(two_of_each.back()->alloc(gfp::kernel));
+  }
+  for (std::size_t i = 0; i < 4; ++i) {
+    const Cache* cache = Cache::cache_of(objects[i]);
+    EXPECT_TRUE(i >= 2 || cache == two_of_each[0].get() || cache == two_of_each[1].get());
+    for (std::size_t j = 0; j < 4; ++j) {
+      EXPECT_EQ(two_of_each[j]->owns(pages::page_of(objects[i]), objects[i]), i / 2 == j / 2);
+    }
+    EXPECT_FALSE(caches.front()->owns(pages::page_of(objects[i]), objects[i]));
+  }
+  EXPECT_EQ(two_of_each[0]->validate(), nullptr);
+  for (std::size_t i = 0; i < 4; ++i) free_in(*two_of_each[i], objects[i]);
+}
+
+// ---- kmalloc -----------------------------------------------------------------------------------
 
 TEST_F(SlobHeap, KmallocAlignsPowersOfTwoToThemselves) {
   for (std::size_t bytes = 1; bytes < kmalloc_end_bytes; bytes += bytes < 100 ? 1 : 37) {
