@@ -133,6 +133,14 @@ std::size_t free_chunks() noexcept {
   return free_count;
 }
 
+Page* next_taken_chunk(std::size_t chunk) noexcept {
+  Guard guard(arena_lock);
+  for (std::size_t i = std::max<std::size_t>(chunk, 1); i < chunk_count; ++i) {
+    if (chunks[i].taken) return arena.map + i * chunk_pages;
+  }
+  return nullptr;
+}
+
 void set_run_pages(const Page* first, std::size_t pages) noexcept {
   KMEM_ASSERT(index_of(first) % chunk_pages == 0);
   chunks[chunk_of(first)].run_pages.store(static_cast<std::uint32_t>(pages),

@@ -33,6 +33,9 @@ std::size_t free_chunks() noexcept;
 void lock_arena_for_fork() noexcept;
 void unlock_arena_after_fork() noexcept;
 
+// The first page of the next chunk that somebody has, at or after chunk; nullptr: no more.
+Page* next_taken_chunk(std::size_t chunk) noexcept;
+
 // Length of the run that starts at a chunk's first page, in pages; 0: no run starts there.
 void set_run_pages(const Page* first, std::size_t pages) noexcept;
 std::size_t run_pages(const Page* first) noexcept;

@@ -29,6 +29,12 @@ void free(Page* head) noexcept;
 // clears them. Release and acquire of whatever hands the object over orders them for other threads.
 void set_owner(Page* head, void* owner, std::uint8_t tag) noexcept;
 
+// visit(context, head) for each slab of owner, by address, with no lock held: a look at every page
+// in use, for reports and checks. Beside traffic it is racy: slabs that come or go may be missed,
+// and one that visit() gets may go while it looks, unless a lock of the owner's keeps it.
+using SlabVisitor = void (*)(void* context, Page* head);
+void for_each_slab(const void* owner, SlabVisitor visit, void* context) noexcept;
+
 // A run of whole chunks for blocks over max_block_bytes (kvmalloc); freed by free_run().
 Page* alloc_run(std::size_t bytes, int node, gfp_t gfp) noexcept;
 void free_run(Page* head) noexcept;

@@ -76,4 +76,14 @@ inline Chain walk_chain(void* first, std::size_t count, std::size_t link) noexce
   return chain;
 }
 
+// Links objects[0..n) in their order. False: one follows itself, so the chain is a cycle.
+inline bool link_objects(void* const* objects, std::size_t n, std::size_t link) noexcept {
+  bool repeats = false;
+  for (std::size_t i = 1; i < n; ++i) {
+    store_link(objects[i - 1], link, objects[i]);
+    repeats |= objects[i - 1] == objects[i];
+  }
+  return !repeats;
+}
+
 }  // namespace kmem
