@@ -40,12 +40,19 @@ Buddy::Block Buddy::take(unsigned order) noexcept {
   return take_locked(order);
 }
 
+// The order of the smallest free block that is large enough; order_count if there is none, not even
+// in a new chunk.
+unsigned Buddy::smallest_order(unsigned order) noexcept {
+  if ((orders_[dirty] | orders_[clean]) >> order == 0 && !grow()) return order_count;
+  return order +
+         static_cast<unsigned>(std::countr_zero((orders_[dirty] | orders_[clean]) >> order));
+}
+
 // Sources, cheapest first: the smallest block that is large enough, one that holds memory already
 // before one of the same order that does not; then a new chunk.
 Buddy::Block Buddy::take_locked(unsigned order) noexcept {
-  if ((orders_[dirty] | orders_[clean]) >> order == 0 && !grow()) return {};
-  const auto found =
-      order + static_cast<unsigned>(std::countr_zero((orders_[dirty] | orders_[clean]) >> order));
+  const unsigned found = smallest_order(order);
+  if (found == order_count) return {};
   const Kind kind = (orders_[dirty] >> found & 1) != 0 ? dirty : clean;
   Page* head = page_with(lists_[kind][found].front());
   unlink(head);
@@ -79,28 +86,30 @@ void Buddy::split(Page* head, unsigned from, unsigned to) noexcept {
   }
 }
 
-void Buddy::give(Page* head, unsigned order) noexcept {
-  const std::size_t index = index_of(head);
+void Buddy::give(Page* head, unsigned order) noexcept { give_blocks(&head, 1, order); }
+
+std::size_t Buddy::take_blocks(Page** out, std::size_t n, unsigned order) noexcept {
+  Guard guard(lock_);
+  std::size_t taken = 0;
+  while (taken < n) {
+    // As many at once as the block that must be split anyway, and the rest of the wish, allow.
+    const unsigned found = smallest_order(order);
+    if (found == order_count) break;
+    const unsigned wanted = std::min(found, order + log2_floor(n - taken));
+    Page* head = take_locked(wanted).head;
+    const std::size_t blocks = std::size_t{1} << (wanted - order);
+    for (std::size_t i = 0; i < blocks; ++i) out[taken++] = head + (i << order);
+  }
+  return taken;
+}
+
+void Buddy::give_blocks(Page* const* blocks, std::size_t n, unsigned order) noexcept {
   const std::size_t pages = std::size_t{1} << order;
   Guard guard(lock_);
-  std::memset(block_states + index, dirty_mark, pages);
-  insert(index, order, pages, current_epoch());
-}
-
-std::size_t Buddy::take_pages(Page** out, std::size_t n) noexcept {
-  Guard guard(lock_);
   for (std::size_t i = 0; i < n; ++i) {
-    out[i] = take_locked(0).head;
-    if (out[i] == nullptr) return i;
-  }
-  return n;
-}
-
-void Buddy::give_pages(Page* const* pages, std::size_t n) noexcept {
-  Guard guard(lock_);
-  for (std::size_t i = 0; i < n; ++i) {
-    block_states[index_of(pages[i])] = dirty_mark;
-    insert(index_of(pages[i]), 0, 1, current_epoch());
+    const std::size_t index = index_of(blocks[i]);
+    std::memset(block_states + index, dirty_mark, pages);
+    insert(index, order, pages, current_epoch());
   }
 }
 

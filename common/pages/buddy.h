@@ -46,9 +46,10 @@ class Buddy {
   Block take(unsigned order) noexcept;
   void give(Page* head, unsigned order) noexcept;
 
-  // Single pages for a per-CPU list, under one acquisition of the lock; how many there were.
-  std::size_t take_pages(Page** out, std::size_t n) noexcept;
-  void give_pages(Page* const* pages, std::size_t n) noexcept;
+  // Blocks for a per-CPU list, under one acquisition of the lock, side by side where that splits
+  // nothing more; how many there were.
+  std::size_t take_blocks(Page** out, std::size_t n, unsigned order) noexcept;
+  void give_blocks(Page* const* blocks, std::size_t n, unsigned order) noexcept;
 
   // Gives dirty blocks back to the system, oldest first, that are of epoch_max or older, until
   // pages_max are done; blocks below order_min stay. Returns the number of pages given back.
@@ -66,6 +67,7 @@ class Buddy {
   static constexpr unsigned order_count = max_order + 1;
   enum Kind : unsigned { clean, dirty, kinds };
 
+  unsigned smallest_order(unsigned order) noexcept;
   bool grow() noexcept;
   Block take_locked(unsigned order) noexcept;
   bool insert(std::size_t index, unsigned order, std::size_t dirty_count,

@@ -22,77 +22,97 @@ KMEM_FAST T get(const std::atomic<T>& value) noexcept {
 
 }  // namespace
 
-Page* CpuList::pop(Buddy& buddy) noexcept {
+KMEM_FAST void CpuList::add_pages(std::uint32_t n) noexcept { set(pages_, get(pages_) + n); }
+
+KMEM_FAST void CpuList::remove_pages(std::uint32_t n) noexcept {
+  const std::uint32_t left = get(pages_) - n;
+  set(pages_, left);
+  set(least_, std::min(get(least_), left));
+}
+
+Page* CpuList::pop(unsigned order, Buddy& buddy) noexcept {
   if (!lock_.try_lock()) return nullptr;
-  if (get(count_) == 0) [[unlikely]]
-    refill(buddy);
-  Page* page = nullptr;
-  if (const std::uint32_t count = get(count_); count != 0) {
-    page = pages_[count - 1];
-    set(count_, count - 1);
-    if (count - 1 < get(least_)) set(least_, count - 1);
+  if (count_[order] == 0) [[unlikely]]
+    refill(order, buddy);
+  Page* head = nullptr;
+  if (count_[order] != 0) [[likely]] {
+    head = stack(order)[--count_[order]];
+    remove_pages(1u << order);
     set(allocations_, get(allocations_) + 1);
   }
   lock_.unlock();
-  return page;
+  return head;
 }
 
-bool CpuList::push(Page* page, Buddy& buddy) noexcept {
+bool CpuList::push(Page* head, unsigned order, Buddy& buddy) noexcept {
   if (!lock_.try_lock()) return false;
-  if (get(count_) == high) [[unlikely]]
-    flush(buddy, batch);
-  const std::uint32_t count = get(count_);
-  pages_[count] = page;
-  set(count_, count + 1);
+  if (count_[order] == high(order)) [[unlikely]]
+    flush(order, batch(order), buddy);
+  stack(order)[count_[order]++] = head;
+  add_pages(1u << order);
   set(frees_, get(frees_) + 1);
   lock_.unlock();
   return true;
 }
 
-KMEM_SLOW void CpuList::refill(Buddy& buddy) noexcept {
-  note_peak(0);
-  const std::size_t charged = charge_units(batch, page_bytes);
-  const std::size_t got = buddy.take_pages(pages_, charged);
-  if (got != charged) uncharge((charged - got) * page_bytes);
-  std::reverse(pages_, pages_ + got);  // the first that the buddy gave is popped first: it ascends
-  set(count_, static_cast<std::uint32_t>(got));
-  set(least_, static_cast<std::uint32_t>(got));
+KMEM_SLOW void CpuList::refill(unsigned order, Buddy& buddy) noexcept {
+  note_peak(get(least_) * page_bytes);
+  const std::size_t block_bytes = page_bytes << order;
+  Page** blocks = stack(order);
+  const std::size_t charged = charge_units(batch(order), block_bytes);
+  const std::size_t got = buddy.take_blocks(blocks, charged, order);
+  if (got != charged) uncharge((charged - got) * block_bytes);
+  std::reverse(blocks, blocks + got);  // the first that the buddy gave is popped first: it ascends
+  count_[order] = static_cast<std::uint32_t>(got);
+  add_pages(static_cast<std::uint32_t>(got << order));
+  set(least_, get(pages_));
 }
 
 // The n oldest go back to the buddy allocator.
-KMEM_SLOW void CpuList::flush(Buddy& buddy, std::uint32_t n) noexcept {
-  const std::uint32_t count = get(count_);
-  KMEM_ASSERT(n <= count);
+KMEM_SLOW void CpuList::flush(unsigned order, std::uint32_t n, Buddy& buddy) noexcept {
+  KMEM_ASSERT(n <= count_[order]);
   note_peak(get(least_) * page_bytes);
-  buddy.give_pages(pages_, n);
-  uncharge(n * page_bytes);
-  std::memmove(pages_, pages_ + n, (count - n) * sizeof(pages_[0]));
-  set(count_, count - n);
-  set(least_, count - n);
+  Page** blocks = stack(order);
+  buddy.give_blocks(blocks, n, order);
+  uncharge(n * (page_bytes << order));
+  count_[order] -= n;
+  std::memmove(blocks, blocks + n, count_[order] * sizeof(Page*));
+  remove_pages(n << order);
+  set(least_, get(pages_));
+}
+
+void CpuList::flush_all(Buddy& buddy) noexcept {
+  for (unsigned order = 0; order < order_count; ++order)
+    if (count_[order] != 0) flush(order, count_[order], buddy);
+  KMEM_ASSERT(get(pages_) == 0);
 }
 
 void CpuList::drain(Buddy& buddy) noexcept {
   if (!used()) return;  // leaves the memory of lists untouched that no CPU uses
   Guard guard(lock_);
-  if (get(count_) != 0) flush(buddy, get(count_));
+  flush_all(buddy);
 }
 
 void CpuList::drain_if_idle(Buddy& buddy) noexcept {
   if (!used()) return;
   Guard guard(lock_);
   const std::uint64_t seen = operations();
-  if (seen == operations_seen_ && get(count_) != 0) flush(buddy, get(count_));
+  if (seen == operations_seen_) flush_all(buddy);
   operations_seen_ = seen;
 }
+
+bool CpuList::used() const noexcept { return get(pages_) != 0 || operations() != 0; }
+
+std::uint64_t CpuList::operations() const noexcept { return get(allocations_) + get(frees_); }
 
 void CpuList::reset_least() noexcept {
   if (!used()) return;
   Guard guard(lock_);
-  set(least_, get(count_));
+  set(least_, get(pages_));
 }
 
 CpuList::Counts CpuList::counts() const noexcept {
-  return {get(allocations_), get(frees_), get(count_), get(least_)};
+  return {get(allocations_), get(frees_), get(pages_), get(least_)};
 }
 
 }  // namespace kmem::pages

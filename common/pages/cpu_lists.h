@@ -1,10 +1,12 @@
-// Short lists of free single pages, one for each CPU and node, so that most traffic of order 0
-// takes no lock that another CPU wants. A list's lock is only ever tried: it is held by another
-// thread when that was preempted, or for a drain, and then the buddy allocator serves.
+// Short lists of free blocks of the small orders, one for each CPU and node, so that most traffic
+// of slabs takes no lock that another CPU wants, splits nothing and merges nothing. A list's lock
+// is only ever tried by that traffic: it is held by another thread when that was preempted, or for
+// a drain, and then the buddy allocator serves.
 //
-// Pages on a list are free: kind is free, head is null. They stay charged (limits.h), and the buddy
-// allocator counts them as given out. The newest is at the top and used first; batches go back from
-// the bottom.
+// Blocks on a list are free: kind is free, head is null. They stay charged (limits.h), and the
+// buddy allocator counts them as given out. Each order has a stack: the newest is at the top and
+// used first; batches go back from the bottom. Batches and stacks hold the same number of pages for
+// each order.
 #pragma once
 
 #include <atomic>
@@ -21,12 +23,13 @@ class Buddy;
 // All zeros is an empty list that was never used.
 class alignas(64) CpuList {
  public:
-  static constexpr std::uint32_t batch = 16, high = 64;
+  static constexpr unsigned order_count = 4;  // slabs of all designs are rarely larger
+  static constexpr std::uint32_t batch_pages = 16, high_pages = 64;
 
-  // nullptr: another thread is at the list, or there is no page to be had within the limit.
-  Page* pop(Buddy& buddy) noexcept;
-  // False: another thread is at the list; the page is still the caller's.
-  bool push(Page* page, Buddy& buddy) noexcept;
+  // nullptr: another thread is at the list, or there is no block to be had within the limit.
+  Page* pop(unsigned order, Buddy& buddy) noexcept;
+  // False: another thread is at the list; the block is still the caller's.
+  bool push(Page* head, unsigned order, Buddy& buddy) noexcept;
 
   void drain(Buddy& buddy) noexcept;
   // Drains the list if nobody used it since the last call.
@@ -41,9 +44,6 @@ class alignas(64) CpuList {
   };
   Counts counts() const noexcept;
   void reset_least() noexcept;
-  bool used() const noexcept {
-    return count_.load(std::memory_order_relaxed) != 0 || operations() != 0;
-  }
 
   // True once in a number of calls: time to look at the clock. Races lose a tick, which is
   // harmless.
@@ -55,20 +55,28 @@ class alignas(64) CpuList {
   }
 
  private:
-  void refill(Buddy& buddy) noexcept;
-  void flush(Buddy& buddy, std::uint32_t n) noexcept;
-  std::uint64_t operations() const noexcept {
-    return allocations_.load(std::memory_order_relaxed) + frees_.load(std::memory_order_relaxed);
-  }
+  static constexpr std::uint32_t high(unsigned order) noexcept { return high_pages >> order; }
+  static constexpr std::uint32_t batch(unsigned order) noexcept { return batch_pages >> order; }
+  Page** stack(unsigned order) noexcept { return blocks_ + 2 * (high_pages - high(order)); }
 
-  // Written under the lock, read without it by usage().
+  void refill(unsigned order, Buddy& buddy) noexcept;
+  void flush(unsigned order, std::uint32_t n, Buddy& buddy) noexcept;
+  void flush_all(Buddy& buddy) noexcept;
+  void add_pages(std::uint32_t n) noexcept;
+  void remove_pages(std::uint32_t n) noexcept;
+  bool used() const noexcept;
+  std::uint64_t operations() const noexcept;
+
+  // Written under the lock; the atomic ones are read without it by usage().
   RankedSpinLock<LockRank::pages_cpu> lock_;
-  std::atomic<std::uint32_t> count_;
-  std::atomic<std::uint32_t> least_;
+  std::uint32_t count_[order_count];  // blocks on each stack
+  std::atomic<std::uint32_t> pages_;  // in all of them
+  std::atomic<std::uint32_t> least_;  // of pages_
   std::atomic<std::uint32_t> ticks_;
   std::atomic<std::uint64_t> allocations_, frees_;
   std::uint64_t operations_seen_;  // by drain_if_idle()
-  Page* pages_[high];
+  Page* blocks_[high_pages + high_pages / 2 + high_pages / 4 + high_pages / 8];
 };
+static_assert(CpuList::batch_pages >> (CpuList::order_count - 1) >= 1);
 
 }  // namespace kmem::pages

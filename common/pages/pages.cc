@@ -22,7 +22,7 @@ constinit bool start_succeeded = false;
 constinit bool locked_for_fork = false;  // written with all locks held
 
 void start_now() noexcept {
-  constexpr std::uint64_t day_ms = 24 * 60 * 60 * 1000;
+  constexpr std::uint64_t day_ms = 86'400'000;
   constexpr std::uint64_t limit_most = std::uint64_t{1} << 48;
   set_decay_interval_ms(environment_number("KMEM_DECAY_MS", 1000, {0, day_ms}));
   account.limit_bytes.store(environment_number("KMEM_LIMIT_BYTES", 0, {0, limit_most}),
@@ -32,7 +32,7 @@ void start_now() noexcept {
 
 // The node to ask first.
 KMEM_FAST int preferred_node(int node, unsigned cpu) noexcept {
-  return node >= 0 && node < nodes::count() ? node : nodes::of_cpu(cpu);
+  return static_cast<unsigned>(node) < zones.node_count ? node : nodes::of_cpu(cpu);
 }
 
 void prepare(Page* head, unsigned order, int node, PageKind kind) noexcept {
@@ -98,13 +98,13 @@ Page* alloc(unsigned order, int node, gfp_t gfp, PageKind kind) noexcept {
   CpuList& list = list_of(cpu, node);
   if (list.tick()) [[unlikely]]
     decay_if_due();
-  if (order != 0) return alloc_block(order, node, gfp, kind);
-  Page* page = list.pop(buddy_of(node));
-  if (page == nullptr) [[unlikely]]
+  if (order >= CpuList::order_count) return alloc_block(order, node, gfp, kind);
+  Page* head = list.pop(order, buddy_of(node));
+  if (head == nullptr) [[unlikely]]
     return alloc_block(order, node, gfp, kind);
-  prepare(page, 0, node, kind);
-  if ((gfp & gfp::zero) != 0) std::memset(address_of(page), 0, page_bytes);
-  return page;
+  prepare(head, order, node, kind);
+  if ((gfp & gfp::zero) != 0) std::memset(address_of(head), 0, page_bytes << order);
+  return head;
 }
 
 void free(Page* head) noexcept {
@@ -114,7 +114,7 @@ void free(Page* head) noexcept {
   const int node = head->node;
   forget(head, order);
   CpuList& list = list_of(os::current_cpu(), node);
-  if (order != 0 || !list.push(head, buddy_of(node))) {
+  if (order >= CpuList::order_count || !list.push(head, order, buddy_of(node))) {
     give_block(head, order);
     account.frees.fetch_add(1, std::memory_order_relaxed);
   }

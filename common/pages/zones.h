@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/base/assert.h"
+#include "common/base/attributes.h"
 #include "common/pages/buddy.h"
 #include "common/pages/cpu_lists.h"
 
@@ -13,9 +15,23 @@ namespace kmem::pages {
 // Makes the tables for all nodes and CPUs; called once, by start(), after reserve_arena().
 bool create_zones() noexcept;
 
-Buddy& buddy_of(int node) noexcept;
-// This CPU's list of node; a hint, since the thread may be moved at any time.
-CpuList& list_of(unsigned cpu, int node) noexcept;
+// Constant after create_zones().
+struct Zones {
+  Buddy* buddies;      // one a node
+  CpuList* cpu_lists;  // one a CPU and node: those of a CPU side by side
+  std::size_t node_count, list_count;
+};
+extern Zones zones;
+
+KMEM_FAST Buddy& buddy_of(int node) noexcept {
+  KMEM_ASSERT(static_cast<std::size_t>(node) < zones.node_count);
+  return zones.buddies[node];
+}
+// A CPU's list of node. Any CPU's is correct: the thread may have been moved already.
+KMEM_FAST CpuList& list_of(unsigned cpu, int node) noexcept {
+  const std::size_t list = cpu * zones.node_count + static_cast<std::size_t>(node);
+  return zones.cpu_lists[list < zones.list_count ? list : 0];
+}
 
 // A block charged to the limit, from node, or from the others in order of distance; reclaims what
 // lies on per-CPU lists and in whole free chunks before it gives up. Only node: strict.

@@ -123,6 +123,38 @@ TEST_F(BuddyTest, ReleaseByEpochAndByOrderLeavesTheRest) {
   buddy_.give(blocks[3], 1);
 }
 
+TEST_F(BuddyTest, ManyAtOnceAreDistinctAlignedAndSideBySideInFreshMemory) {
+  for (unsigned order = 0; order < 4; ++order) {
+    Page* blocks[16];
+    const std::size_t n = std::size_t{16} >> order;
+    ASSERT_EQ(buddy_.take_blocks(blocks, n, order), n);
+    EXPECT_EQ(buddy_.validate(), nullptr);
+    for (std::size_t i = 0; i < n; ++i) EXPECT_EQ(blocks[i], blocks[0] + (i << order));
+    EXPECT_EQ(index_of(blocks[0]) % 16, 0u);
+    buddy_.give_blocks(blocks, n, order);
+    EXPECT_EQ(buddy_.validate(), nullptr);
+    EXPECT_EQ(buddy_.free_pages(), chunk_pages);
+  }
+}
+
+TEST_F(BuddyTest, ManyAtOnceUseUpSmallBlocksFirst) {
+  Page* block = take(4);
+  Page* fence = take(4);
+  buddy_.give(block + 1, 0);
+  buddy_.give(block + 6, 1);
+  Page* pages[5];
+  ASSERT_EQ(buddy_.take_blocks(pages, 5, 0), 5u);
+  EXPECT_EQ(pages[0], block + 1);
+  EXPECT_EQ(pages[1], block + 6);
+  EXPECT_EQ(pages[2], block + 7);
+  EXPECT_NE(pages[3], nullptr);
+  EXPECT_EQ(pages[4], pages[3] + 1);
+  buddy_.give_blocks(pages, 5, 0);
+  for (const std::size_t page : {0, 2, 3, 4, 5, 8, 9, 10, 11, 12, 13, 14, 15})
+    buddy_.give(block + page, 0);
+  buddy_.give(fence, 4);
+}
+
 class Model {
  public:
   Model(Buddy& buddy, std::uint64_t seed) : buddy_(buddy), random_(seed) {}

@@ -206,6 +206,20 @@ TEST_F(PagesTest, TheLimitIsReachedExactly) {
   for (Page* page : live) free(page);
 }
 
+TEST_F(PagesTest, BlocksOfOneOrderOnAListDoNotStandInTheWayOfAnother) {
+  set_limit_bytes(64 * page_bytes);
+  for (int round = 0; round < 3; ++round) {
+    for (unsigned order = 0; order <= 6; ++order) {
+      std::vector<Page*> live;
+      while (Page* head = alloc_slab(order)) live.push_back(head);
+      EXPECT_EQ(live.size(), std::size_t{64} >> order) << "order " << order;
+      EXPECT_EQ(usage().allocated_bytes, 64 * page_bytes);
+      for (Page* head : live) free(head);
+      EXPECT_EQ(usage().allocated_bytes, 0u);
+    }
+  }
+}
+
 TEST_F(PagesTest, ALimitBelowWhatIsAllocatedRefusesAndRecovers) {
   Page* block = alloc_slab(4);
   set_limit_bytes(page_bytes);
