@@ -63,6 +63,7 @@ class World {
   virtual std::size_t ksize(const void* object) const noexcept = 0;
   virtual std::size_t size_roundup(std::size_t bytes) const noexcept = 0;
   virtual int slabinfo(int fd) const noexcept = 0;
+  virtual void shrink_all() const noexcept = 0;  // every cache, those of kmalloc too
 
   virtual KmallocClasses kmalloc_classes() const noexcept = 0;
   virtual bool merges_caches() const noexcept = 0;

@@ -92,6 +92,9 @@ class WorldOf final : public World {
     return K::size_roundup(bytes);
   }
   int slabinfo(int fd) const noexcept override { return K::slabinfo(fd); }
+  void shrink_all() const noexcept override {
+    K::registry().for_each([](CacheFront<B>& cache) { cache.shrink(); });
+  }
 
   KmallocClasses kmalloc_classes() const noexcept override { return B::kmalloc_classes; }
   bool merges_caches() const noexcept override { return B::merges_caches; }
