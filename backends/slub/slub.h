@@ -182,7 +182,7 @@ class Cache {
     if (page->owner != this) return false;
     const Page* slab = page->head;
     const std::uint32_t offset = offset_in(slab, object);
-    return divider_.divides(offset) & (offset + slot_bytes_ <= pages::block_bytes(slab));
+    return offset + slot_bytes_ <= pages::block_bytes(slab) && divider_.divides(offset);
   }
 
   // How many from the front are objects of this cache.
