@@ -53,6 +53,7 @@ class CacheFront {
   void free_bulk(std::size_t n, void** objects) noexcept {
     if (!count_fits(n)) [[unlikely]]
       return;
+    if (n == 1 && objects[0] != nullptr) return free(objects[0]);
     std::size_t owned = count_owned(n, objects);
     if (owned != n) [[unlikely]]
       owned = drop_strangers(owned, n, objects);

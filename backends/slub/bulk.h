@@ -146,9 +146,12 @@ std::size_t Cache<Policy>::detach_run(std::size_t n, void** objects, Page* slab,
   constexpr int lookahead = 3;
   const char* const base = pages::address_of(slab);
   const std::size_t bytes = pages::block_bytes(slab);
+  const std::size_t link = link_;
+  void* const last = objects[n - 1];
+  void* first = last;
+  std::size_t count = 1;
   std::size_t left = n - 1;
   int strangers = 0;
-  chain = {objects[left], objects[left], 1};
   for (std::size_t i = left; i-- > 0;) {
     void* const object = objects[i];
     if (static_cast<std::size_t>(static_cast<char*>(object) - base) >= bytes) {
@@ -156,14 +159,15 @@ std::size_t Cache<Policy>::detach_run(std::size_t n, void** objects, Page* slab,
       continue;
     }
     objects[i] = objects[--left];
-    if (object == chain.first) [[unlikely]] {
+    if (object == first) [[unlikely]] {
       report_double_free(slab, {object, object, 1});
       continue;
     }
-    store_link(object, link_, chain.first);
-    chain.first = object;
-    ++chain.count;
+    store_link(object, link, first);
+    first = object;
+    ++count;
   }
+  chain = {first, last, count};
   return left;
 }
 

@@ -45,19 +45,19 @@ static_assert(offsetof(Page, free_list) % 16 == 0 && offsetof(Page, counters) ==
               "a compare-exchange of 16 bytes covers both");
 
 // Each word whole, but perhaps not of one instant: acted upon only by change_state().
-inline SlabState state_of(const Page* slab) noexcept {
+KMEM_FAST SlabState state_of(const Page* slab) noexcept {
   const percpu::Pair pair = percpu::load_pair(slab);
   return {pair.first, reinterpret_cast<std::uint64_t>(pair.second)};
 }
-inline percpu::Pair pair_of(SlabState state) noexcept {
+KMEM_FAST percpu::Pair pair_of(SlabState state) noexcept {
   return {state.free_list, reinterpret_cast<void*>(state.counters)};
 }
-inline bool change_state(Page* slab, SlabState expected, SlabState desired) noexcept {
+KMEM_FAST bool change_state(Page* slab, SlabState expected, SlabState desired) noexcept {
   return percpu::compare_exchange_pair(slab, pair_of(expected), pair_of(desired));
 }
 // For a slab that nobody else can change: it is on no list, and no object of it is in other hands
 // (none is in use, or the caller holds all that are). Saves a locked instruction of 20 cycles.
-inline void set_state(Page* slab, SlabState state) noexcept {
+KMEM_FAST void set_state(Page* slab, SlabState state) noexcept {
   // Relaxed: whoever changes the state next got an object or the slab from us, by an operation that
   // orders these stores. Statistics may see one without the other.
   __atomic_store_n(&slab->free_list, state.free_list, __ATOMIC_RELAXED);

@@ -100,19 +100,25 @@ class AtomicSlots : public LockedSlots<State, RealCpu> {
   using Base::take;
 
   template <auto F>
-  requires owned<F>
-  void* pop(std::size_t link) noexcept { return atomic_list::pop(list<F>(), link); }
+  void* pop(std::size_t link) noexcept {
+    if constexpr (owned<F>) return atomic_list::pop(list<F>(), link);
+    if constexpr (!owned<F>) return Base::template pop<F>(link);
+  }
   template <auto F>
-  requires owned<F> Push push(void* first, void* last, void* owner, std::size_t link)
-  noexcept { return atomic_list::push(list<F>(), first, last, owner, link); }
+  Push push(void* first, void* last, void* owner, std::size_t link) noexcept {
+    return atomic_list::push(list<F>(), first, last, owner, link);
+  }
   // One by one: only the head's link may be followed while others can pop.
   template <auto F>
-  requires owned<F> std::size_t take(void** out, std::size_t n, std::size_t link)
-  noexcept {
-    OwnedList& from = list<F>();
-    std::size_t k = 0;
-    while (k < n && (out[k] = atomic_list::pop(from, link)) != nullptr) ++k;
-    return k;
+  std::size_t take(void** out, std::size_t n, std::size_t link) noexcept {
+    if constexpr (owned<F>) {
+      OwnedList& from = list<F>();
+      std::size_t k = 0;
+      while (k < n && (out[k] = atomic_list::pop(from, link)) != nullptr) ++k;
+      return k;
+    } else {
+      return Base::template take<F>(out, n, link);
+    }
   }
   template <auto F>
   Pair read() noexcept {
