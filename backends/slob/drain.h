@@ -24,11 +24,8 @@ inline bool Cache::create(const CacheSpec& spec) noexcept {
 // Parked objects go back: the caller has waited for readers.
 inline std::size_t Cache::destroy() noexcept { return heap().leave(share_); }
 
-// Pages that could be given back have been, when their last block was freed.
-inline bool Cache::shrink() noexcept {
-  const Heap::Counts objects = heap().objects_of(share_);
-  return objects.live + objects.parked != 0;
-}
+// Never anything to do: a page goes when its last block does. Says so whatever remains, as Linux.
+inline bool Cache::shrink() noexcept { return false; }
 
 // Pages belong to no cache, but for those that are one object.
 inline CacheUsage Cache::usage() const noexcept {
