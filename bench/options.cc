@@ -1,0 +1,258 @@
+#include "bench/options.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <boost/program_options.hpp>
+#include <map>
+
+#include "bench/option_values.h"
+#include "common/pages/page.h"
+
+namespace kmem::bench {
+
+namespace po = boost::program_options;
+
+namespace {
+
+enum : unsigned { in_list = 1, in_bulk = 2, in_replay = 4, in_geometry = 8, in_all = 15 };
+
+struct Command {
+  const char* name;
+  unsigned bit;
+  const char* arguments;
+  const char* question;
+};
+constexpr Command commands[] = {
+    {"list", in_list, "", "what do this build and machine have?"},
+    {"bulk", in_bulk, "", "what does bulk buy?"},
+    {"replay", in_replay, " FILE...", "which design suits my load?"},
+    {"geometry", in_geometry, "", "what does each design choose for my object sizes?"}};
+
+using Apply = void (*)(Settings&, const std::string& option, const std::string& text);
+
+struct Option {
+  const char* name;
+  const char* argument;  // empty: a switch
+  const char* fallback;  // shown in the help; the value that Settings starts with
+  const char* help;
+  unsigned commands;
+  Apply apply;
+};
+
+constexpr std::size_t kmalloc_max_bytes = pages::max_block_bytes;
+constexpr std::size_t batch_max = 65536;
+
+void set_format(Settings& s, const std::string& option, const std::string& text) {
+  static constexpr const char* names[] = {"table", "csv", "json"};
+  const std::string name = parse_choice(option, text, names);
+  s.format = name == "json" ? Format::json : name == "csv" ? Format::csv : Format::table;
+}
+
+void set_rivals(Settings&, const std::string& option, const std::string& text) {
+  if (text == "none" || text == "all") return;  // all of those that there are
+  throw BadRequest(
+      fmt::format("{}: '{}' is none of none, all: this build has no rivals", option, text));
+}
+
+void set_file(std::string& target, const std::string& option, const std::string& text) {
+  if (text.empty()) throw BadRequest(fmt::format("{}: a file name is needed", option));
+  target = text;
+}
+
+// clang-format off
+constexpr Option options[] = {
+  {"backend", "NAME[,NAME]|all", "all", "slab, slub, slob, slqb", in_all,
+   [](Settings& s, const std::string& o, const std::string& t) { s.backends = parse_choices(o, t, backend_names); }},
+  {"policy", "NAME", "rseq; replay: virtual", "rseq, locked, virtual; for slub also atomic", in_list | in_bulk | in_replay,
+   [](Settings& s, const std::string& o, const std::string& t) { s.policy = parse_choice(o, t, policy_names); }},
+  {"rivals", "none|all", "none", "other allocators to compare with", in_list | in_bulk | in_replay, set_rivals},
+  {"size", "BYTES[,..]", "256; geometry: the kmalloc sizes", "object sizes", in_bulk | in_geometry,
+   [](Settings& s, const std::string& o, const std::string& t) { s.sizes = parse_unsigned_list(o, t, 1, kmalloc_max_bytes); }},
+  {"bulk", "N[,..]", "1,2,3,4,8,16,30,..,250", "batch sizes", in_bulk,
+   [](Settings& s, const std::string& o, const std::string& t) { s.batches = parse_unsigned_list(o, t, 1, batch_max); }},
+  {"threads", "N", "1", "threads that do the same at once", in_bulk | in_replay,
+   [](Settings& s, const std::string& o, const std::string& t) { s.threads = static_cast<unsigned>(parse_unsigned(o, t, 1, 1024)); }},
+  {"rounds", "N", "31; replay: 7", "rounds, in each of which all competitors take turns", in_bulk | in_replay,
+   [](Settings& s, const std::string& o, const std::string& t) { s.rounds = parse_unsigned(o, t, 1, 100000); }},
+  {"seconds", "S", "no limit", "stop after the round in which this time is over", in_bulk | in_replay,
+   [](Settings& s, const std::string& o, const std::string& t) { s.seconds = parse_seconds(o, t); }},
+  {"seed", "N", "1", "of random choices (these workloads make none)", in_bulk | in_replay,
+   [](Settings& s, const std::string& o, const std::string& t) { s.seed = parse_unsigned(o, t, 0, UINT64_MAX); }},
+  {"no-touch", "", "", "do not write to the objects, nor zero them", in_replay,
+   [](Settings& s, const std::string&, const std::string&) { s.touch = false; }},
+  {"slabinfo-out", "FILE", "none", "slabinfo text of all caches at the end of the trace; -BACKEND is added for several", in_replay,
+   [](Settings& s, const std::string& o, const std::string& t) { set_file(s.slabinfo_out, o, t); }},
+  {"cpus", "N", "this machine's; replay: the trace's", "CPUs to choose for", in_replay | in_geometry,
+   [](Settings& s, const std::string& o, const std::string& t) { s.cpus = static_cast<unsigned>(parse_unsigned(o, t, 1, 4096)); }},
+  {"nodes", "N", "the trace's", "memory nodes of the virtual machine", in_replay,
+   [](Settings& s, const std::string& o, const std::string& t) { s.nodes = static_cast<int>(parse_unsigned(o, t, 1, 64)); }},
+  {"align", "BYTES", "none", "alignment asked for", in_geometry,
+   [](Settings& s, const std::string& o, const std::string& t) { s.align = parse_align(o, t); }},
+  {"flags", "NAME[,NAME]", "none", "HWCACHE_ALIGN, TYPESAFE_BY_RCU, RECLAIM_ACCOUNT, ACCOUNT, ...", in_geometry,
+   [](Settings& s, const std::string& o, const std::string& t) { s.flags = parse_flags(o, t); }},
+  {"ctor", "", "", "the objects have a constructor", in_geometry,
+   [](Settings& s, const std::string&, const std::string&) { s.constructor = true; }},
+  {"check", "FILE.csv", "none", "compare SLUB's choice with a kernel's: exit 1 if any row differs", in_geometry,
+   [](Settings& s, const std::string& o, const std::string& t) { set_file(s.check, o, t); }},
+  {"format", "table|csv|json", "table", "shape of the report", in_all, set_format},
+  {"output", "FILE", "standard output", "where the report goes", in_all,
+   [](Settings& s, const std::string& o, const std::string& t) { set_file(s.output, o, t); }},
+  {"report", "FILE.html", "none", "the tables as a web page too", in_all,
+   [](Settings& s, const std::string& o, const std::string& t) { set_file(s.html, o, t); }},
+  {"quiet", "", "", "no progress bar (there is none either where standard error is no terminal)", in_all,
+   [](Settings& s, const std::string&, const std::string&) { s.quiet = true; }},
+};
+// clang-format on
+
+const Command& find_command(const std::string& name) {
+  for (const Command& command : commands)
+    if (name == command.name) return command;
+  std::vector<std::string> names;
+  std::string all;
+  for (const Command& command : commands) {
+    names.emplace_back(command.name);
+    all += fmt::format("{}{}", all.empty() ? "" : ", ", command.name);
+  }
+  const std::string near = nearest(name, names);
+  if (!near.empty())
+    throw BadRequest(fmt::format("no subcommand '{}': is '{}' meant?", name, near));
+  throw BadRequest(fmt::format("no subcommand '{}': there are {}", name, all));
+}
+
+std::string spelled(const Option& option) { return fmt::format("--{}", option.name); }
+
+// An option of another subcommand is not the same mistake as one that does not exist.
+[[noreturn]] void refuse_unknown(const Command& command, const std::string& given) {
+  std::vector<std::string> names;
+  for (const Option& option : options) {
+    if (given == spelled(option))
+      throw BadRequest(fmt::format("{} does not apply to {}; see kmem-bench {} --help", given,
+                                   command.name, command.name));
+    if ((option.commands & command.bit) != 0) names.push_back(spelled(option));
+  }
+  const std::string near = nearest(given, names);
+  if (!near.empty()) throw BadRequest(fmt::format("no option '{}': is '{}' meant?", given, near));
+  throw BadRequest(fmt::format("no option '{}'; see kmem-bench {} --help", given, command.name));
+}
+
+po::options_description describe(const Command& command) {
+  po::options_description description;
+  for (const Option& option : options) {
+    if ((option.commands & command.bit) == 0) continue;
+    if (*option.argument == 0)
+      description.add_options()(option.name, option.help);
+    else
+      description.add_options()(option.name, po::value<std::string>(), option.help);
+  }
+  description.add_options()("help", "this");
+  description.add_options()("file", po::value<std::vector<std::string>>(), "");
+  return description;
+}
+
+// Values by option, spelled without dashes; switches have none. Boost checks the shape of the
+// command line only: what a value means is the table's business.
+using Values = std::map<std::string, std::vector<std::string>>;
+
+Values parse(const Command& command, const std::vector<std::string>& arguments) {
+  const po::options_description description = describe(command);
+  po::positional_options_description positional;
+  positional.add("file", -1);
+  const auto style =
+      po::command_line_style::default_style & ~po::command_line_style::allow_guessing;
+  po::command_line_parser parser(arguments);
+  Values values;
+  try {
+    for (const po::option& option :
+         parser.options(description).positional(positional).style(style).run().options) {
+      auto& there = values[option.string_key];
+      if (!there.empty() && option.string_key != "file")
+        throw BadRequest(fmt::format("--{} is given twice; give it once", option.string_key));
+      there.insert(there.end(), option.value.begin(), option.value.end());
+    }
+  } catch (const po::unknown_option& error) {
+    refuse_unknown(command, error.get_option_name());
+  } catch (const po::error& error) {
+    throw BadRequest(fmt::format("{}; see kmem-bench {} --help", error.what(), command.name));
+  }
+  return values;
+}
+
+void check_policy(const Settings& settings) {
+  const bool only_slub = settings.backends.size() == 1 && settings.backends.front() == "slub";
+  if (settings.policy == "atomic" && !only_slub)
+    throw BadRequest("--policy: 'atomic' is SLUB's alone; add --backend slub");
+  if (settings.command != "replay") return;
+  if (!settings.policy.empty() && settings.policy != "virtual")
+    throw BadRequest(fmt::format(
+        "--policy: replay puts each event on its traced CPU, which takes 'virtual', not '{}'",
+        settings.policy));
+  if (settings.threads != 1)
+    throw BadRequest("--threads: replay is serial, in the order of the trace; only 1 is possible");
+}
+
+void check_files(const Settings& settings) {
+  const bool takes_files = settings.command == "replay";
+  if (takes_files && settings.files.empty())
+    throw BadRequest("replay: at least one trace is needed: kmem-bench replay FILE...");
+  if (!takes_files && !settings.files.empty())
+    throw BadRequest(fmt::format("{} takes no file names ('{}'); see kmem-bench {} --help",
+                                 settings.command, settings.files.front(), settings.command));
+}
+
+}  // namespace
+
+bool Settings::has_backend(const std::string& name) const {
+  return std::find(backends.begin(), backends.end(), name) != backends.end();
+}
+
+std::string help(const std::string& name) {
+  std::string text;
+  if (name.empty()) {
+    text = "usage: kmem-bench SUBCOMMAND [options]; kmem-bench SUBCOMMAND --help\n\n";
+    for (const Command& command : commands)
+      text += fmt::format("  {:<10} {}\n", command.name, command.question);
+    return text + "\nExit status: 0 measured, 1 a run failed, 2 a bad request.\n";
+  }
+  const Command& command = find_command(name);
+  text = fmt::format("usage: kmem-bench {}{} [options]: {}\n\n", command.name, command.arguments,
+                     command.question);
+  for (const Option& option : options) {
+    if ((option.commands & command.bit) == 0) continue;
+    text += fmt::format("  {:<26} {}\n", fmt::format("--{} {}", option.name, option.argument),
+                        option.help);
+    if (*option.fallback != 0) text += fmt::format("  {:<26} (default: {})\n", "", option.fallback);
+  }
+  return text + fmt::format("  {:<26} this text\n", "--help");
+}
+
+std::optional<Settings> parse_command_line(int argc, const char* const* argv) {
+  const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
+  if (arguments.empty())
+    throw BadRequest("a subcommand is needed: list, bulk, replay or geometry; see --help");
+  if (arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") {
+    fmt::print("{}", help(""));
+    return std::nullopt;
+  }
+  const Command& command = find_command(arguments[0]);
+  const Values values = parse(command, {arguments.begin() + 1, arguments.end()});
+  if (values.count("help") != 0) {
+    fmt::print("{}", help(command.name));
+    return std::nullopt;
+  }
+  Settings settings;
+  settings.command = command.name;
+  settings.backends.assign(std::begin(backend_names), std::end(backend_names));
+  for (const Option& option : options) {
+    if (values.count(option.name) == 0) continue;
+    const bool is_switch = *option.argument == 0;
+    option.apply(settings, spelled(option),
+                 is_switch ? std::string() : values.at(option.name).front());
+  }
+  if (values.count("file") != 0) settings.files = values.at("file");
+  check_policy(settings);
+  check_files(settings);
+  return settings;
+}
+
+}  // namespace kmem::bench

@@ -1,0 +1,58 @@
+// The command line: one table of options, from which the parser, --help and the README's table are
+// made. What is out of range is refused, never clamped; a bad request is one line and exit
+// status 2.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "common/base/flags.h"
+
+namespace kmem::bench {
+
+enum class Format { table, csv, json };
+
+struct Settings {
+  std::string command;
+  std::vector<std::string> backends;  // in the order slab, slub, slob, slqb unless told
+  std::string policy;                 // empty: the subcommand's own
+  std::vector<std::size_t> sizes;
+  std::vector<std::size_t> batches;
+  unsigned threads = 1;
+  std::size_t rounds = 0;  // 0: the subcommand's own
+  double seconds = 0;      // 0: no limit
+  std::uint64_t seed = 1;
+  Format format = Format::table;
+  std::string output, html;  // empty: standard output; none
+  bool quiet = false;
+  bool touch = true;
+  std::string slabinfo_out;
+  unsigned cpus = 0;  // 0: the machine's
+  int nodes = 0;      // 0: the trace's
+  std::size_t align = 0;
+  slab_flags_t flags = 0;
+  bool constructor = false;
+  std::string check;
+  std::vector<std::string> files;
+
+  bool has_backend(const std::string& name) const;
+};
+
+// what() is the line to print; the status is 2.
+class BadRequest : public std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+inline const char* const backend_names[] = {"slab", "slub", "slob", "slqb"};
+inline const char* const policy_names[] = {"rseq", "locked", "virtual", "atomic"};
+
+// Empty: help was asked for and printed. Throws BadRequest.
+std::optional<Settings> parse_command_line(int argc, const char* const* argv);
+
+std::string help(const std::string& command);  // empty: of the whole program
+
+}  // namespace kmem::bench

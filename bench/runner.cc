@@ -1,0 +1,43 @@
+#include "bench/runner.h"
+
+#include "common/base/assert.h"
+
+namespace kmem::bench {
+
+std::vector<Measured> run_rounds(std::span<const Competitor> competitors, const RoundLimits& limits,
+                                 Progress& progress) {
+  std::vector<Measured> measured(competitors.size());
+  for (const Competitor& competitor : competitors) competitor.measure();
+  for (std::size_t round = 0; round < limits.rounds; ++round) {
+    if (round > 0 && limits.deadline_ns != 0 && now_ns() >= limits.deadline_ns) break;
+    for (std::size_t i = 0; i < competitors.size(); ++i) {
+      const std::size_t turn = (round + i) % competitors.size();
+      const Sample sample = competitors[turn].measure();
+      measured[turn].cycles.push_back(sample.cycles);
+      measured[turn].ns.push_back(sample.ns);
+    }
+    progress.step();
+  }
+  return measured;
+}
+
+void add_results(Report& report, std::span<const Competitor> competitors,
+                 std::span<const Measured> measured, const std::string& unit) {
+  KMEM_ASSERT_EQ(competitors.size(), measured.size());
+  for (std::size_t i = 0; i < competitors.size(); ++i) {
+    const Competitor& competitor = competitors[i];
+    const auto add = [&](const char* metric, const std::vector<double>& values) {
+      report.results.push_back({competitor.subject, competitor.kind, competitor.params,
+                                metric + unit, estimate(values)});
+    };
+    add("cycles_per_", measured[i].cycles);
+    add("ns_per_", measured[i].ns);
+  }
+}
+
+Estimate cost_ratio(const Measured& of, const Measured& to) {
+  const bool has_cycles = !to.cycles.empty() && to.cycles.front() > 0;
+  return has_cycles ? estimate(ratios(to.cycles, of.cycles)) : estimate(ratios(to.ns, of.ns));
+}
+
+}  // namespace kmem::bench

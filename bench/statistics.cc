@@ -1,0 +1,73 @@
+#include "bench/statistics.h"
+
+#include <algorithm>
+#include <cmath>
+
+namespace kmem::bench {
+
+namespace {
+
+// P(X <= k) of a fair coin thrown n times.
+double binomial_cdf(std::size_t n, std::size_t k) noexcept {
+  const double log_half = static_cast<double>(n) * std::log(0.5);
+  const double log_n_factorial = std::lgamma(static_cast<double>(n) + 1);
+  double sum = 0;
+  for (std::size_t i = 0; i <= k; ++i)
+    sum += std::exp(log_n_factorial - std::lgamma(static_cast<double>(i) + 1) -
+                    std::lgamma(static_cast<double>(n - i) + 1) + log_half);
+  return sum;
+}
+
+constexpr double tail_max = 0.025;  // on each side
+
+}  // namespace
+
+std::size_t median_interval_rank(std::size_t n) noexcept {
+  // The median is below the value of rank r (from 0) with probability P(X <= r).
+  std::size_t rank = 0;
+  while (rank + 1 < n / 2 && binomial_cdf(n, rank + 1) <= tail_max) ++rank;
+  return rank;
+}
+
+Estimate estimate(std::span<const double> values) {
+  Estimate result;
+  result.rounds = values.size();
+  if (values.empty()) return result;
+  std::vector<double> sorted(values.begin(), values.end());
+  std::sort(sorted.begin(), sorted.end());
+  const std::size_t n = sorted.size();
+  result.median = (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
+  const std::size_t rank = median_interval_rank(n);
+  result.low = sorted[rank];
+  result.high = sorted[n - 1 - rank];
+  result.coverage = n == 1 ? 0 : 1 - 2 * binomial_cdf(n, rank);
+  return result;
+}
+
+std::vector<double> ratios(std::span<const double> a, std::span<const double> b) {
+  std::vector<double> result;
+  for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)
+    if (a[i] > 0) result.push_back(b[i] / a[i]);
+  return result;
+}
+
+Verdict verdict(const Estimate& ratio) noexcept {
+  if (ratio.coverage < 1 - 2 * tail_max) return Verdict::cannot_tell;
+  if (ratio.high < 1) return Verdict::faster;
+  if (ratio.low > 1) return Verdict::slower;
+  return Verdict::cannot_tell;
+}
+
+const char* text(Verdict verdict) noexcept {
+  switch (verdict) {
+    case Verdict::faster:
+      return "faster";
+    case Verdict::slower:
+      return "slower";
+    case Verdict::cannot_tell:
+      break;
+  }
+  return "cannot tell";
+}
+
+}  // namespace kmem::bench

@@ -1,0 +1,35 @@
+// Medians of few noisy rounds, and how sure they are. No distribution is assumed: the interval of a
+// median is made of order statistics, by the binomial law.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+namespace kmem::bench {
+
+struct Estimate {
+  double median = 0;
+  double low = 0, high = 0;  // the interval
+  double coverage = 0;  // probability that it holds the true median; at least 0.95 from 6 values
+  std::size_t rounds = 0;
+};
+
+// Of no values: all zero.
+Estimate estimate(std::span<const double> values);
+
+// b[i] / a[i] for rounds where both were measured.
+std::vector<double> ratios(std::span<const double> a, std::span<const double> b);
+
+enum class Verdict { faster, slower, cannot_tell };
+
+// Of a cost ratio "this to that": below one is faster. cannot_tell where the interval holds one, or
+// where the rounds are too few for an interval of 95 %.
+Verdict verdict(const Estimate& ratio) noexcept;
+const char* text(Verdict verdict) noexcept;
+
+// Index (from 0) of the order statistic that bounds the 95 % interval of a median of n values from
+// below; the upper bound is its mirror image.
+std::size_t median_interval_rank(std::size_t n) noexcept;
+
+}  // namespace kmem::bench

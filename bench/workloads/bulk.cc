@@ -1,0 +1,265 @@
+// bulk: what does allocating and freeing many objects by one call buy? Each backend's optimized
+// path against the generic loop of the same library, batch by batch, in the shape of the table of
+// 2015.
+#include <fmt/format.h>
+
+#include <barrier>
+#include <exception>
+#include <memory>
+#include <thread>
+
+#include "bench/floors.h"
+#include "bench/published.h"
+#include "bench/runner.h"
+#include "bench/subjects.h"
+#include "bench/workloads/workloads.h"
+
+namespace kmem::bench {
+
+namespace {
+
+// Long enough for the clock, short enough that a busy moment spoils one turn and not a round.
+constexpr std::size_t objects_per_turn = 32768;
+constexpr std::size_t default_rounds = 31;
+constexpr std::size_t default_bytes = 256;
+
+const char* text(BulkPath path) {
+  switch (path) {
+    case BulkPath::single:
+      return "single";
+    case BulkPath::generic:
+      return "generic";
+    case BulkPath::optimized:
+      break;
+  }
+  return "optimized";
+}
+
+// The same turn on several threads at once; the mean of what an object cost each of them.
+Sample on_threads(BulkBench& bench, BulkPath path, std::size_t batch, unsigned threads) {
+  if (threads == 1) return bench.measure(path, batch, objects_per_turn);
+  std::barrier start(threads);
+  std::vector<Sample> samples(threads);
+  std::vector<std::exception_ptr> errors(threads);
+  std::vector<std::thread> workers;
+  for (unsigned i = 0; i < threads; ++i) {
+    workers.emplace_back([&, i] {
+      start.arrive_and_wait();
+      try {
+        samples[i] = bench.measure(path, batch, objects_per_turn);
+      } catch (...) {
+        errors[i] = std::current_exception();
+      }
+    });
+  }
+  for (std::thread& worker : workers) worker.join();
+  for (const std::exception_ptr& error : errors)
+    if (error) std::rethrow_exception(error);
+  Sample mean;
+  for (const Sample& sample : samples) {
+    mean.cycles += sample.cycles / threads;
+    mean.ns += sample.ns / threads;
+  }
+  return mean;
+}
+
+struct Entry {
+  std::string name;
+  std::unique_ptr<BulkBench> bench;
+};
+
+// All that competes at one size; floors included, so that they share the rounds.
+class BulkRun {
+ public:
+  BulkRun(const Settings& settings, std::size_t bytes, Report& report)
+      : settings_(settings), bytes_(bytes), report_(report), list_floor_(bytes) {}
+
+  void add(const Subject& subject) { entries_.push_back({subject.name(), subject.bulk(bytes_)}); }
+  void measure(std::size_t batch, const RoundLimits& limits, Progress& progress);
+  void add_tables() const;
+
+ private:
+  struct Row {
+    std::size_t batch;
+    Estimate generic, optimized, ratio;
+  };
+
+  Params params(std::size_t batch, const char* path) const {
+    return {{"bulk", static_cast<std::int64_t>(batch)},
+            {"path", path},
+            {"size", static_cast<std::int64_t>(bytes_)},
+            {"threads", static_cast<std::int64_t>(settings_.threads)}};
+  }
+  std::vector<Competitor> competitors(std::size_t batch, bool with_single);
+  void add_floors(std::vector<Competitor>& all, std::size_t batch);
+  void add_ratios(std::size_t batch, const std::vector<Competitor>& all,
+                  const std::vector<Measured>& measured, bool with_single);
+
+  const Settings& settings_;
+  std::size_t bytes_;
+  Report& report_;
+  std::vector<Entry> entries_;
+  PointerCopyFloor copy_floor_;
+  ThreadListFloor list_floor_;
+  CpuArrayFloor array_floor_;
+  bool single_measured_ = false;
+  std::vector<std::vector<Row>> rows_;  // by entry
+};
+
+std::vector<Competitor> BulkRun::competitors(std::size_t batch, bool with_single) {
+  std::vector<Competitor> all;
+  for (Entry& entry : entries_) {
+    const auto add = [&](BulkPath path) {
+      BulkBench* bench = entry.bench.get();
+      const unsigned threads = settings_.threads;
+      all.push_back({entry.name, "backend", params(batch, text(path)),
+                     [=] { return on_threads(*bench, path, batch, threads); }});
+    };
+    add(BulkPath::generic);
+    add(BulkPath::optimized);
+    if (with_single) add(BulkPath::single);
+  }
+  add_floors(all, batch);
+  return all;
+}
+
+void BulkRun::add_floors(std::vector<Competitor>& all, std::size_t batch) {
+  all.push_back({"pointer copy", "floor", params(batch, "floor"),
+                 [=, this] { return copy_floor_.measure(batch, objects_per_turn); }});
+  all.push_back({"TLS list pair", "floor", params(batch, "floor"),
+                 [this] { return list_floor_.measure(objects_per_turn); }});
+  all.push_back({"rseq array pair", "floor", params(batch, "floor"),
+                 [this] { return array_floor_.measure(objects_per_turn); }});
+}
+
+void BulkRun::measure(std::size_t batch, const RoundLimits& limits, Progress& progress) {
+  const bool with_single = !single_measured_;
+  single_measured_ = true;
+  const std::vector<Competitor> all = competitors(batch, with_single);
+  const std::vector<Measured> measured = run_rounds(all, limits, progress);
+  add_results(report_, all, measured, "object");
+  add_ratios(batch, all, measured, with_single);
+}
+
+// Of each backend: optimized to generic, and in the first group to its single calls; and each
+// backend's optimized path to the first backend's.
+void BulkRun::add_ratios(std::size_t batch, const std::vector<Competitor>& all,
+                         const std::vector<Measured>& measured, bool with_single) {
+  rows_.resize(entries_.size());
+  const std::size_t stride = with_single ? 3 : 2;
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    const Measured& generic = measured[i * stride];
+    const Measured& optimized = measured[i * stride + 1];
+    const auto add = [&](const std::string& to, const Measured& base, const char* to_path) {
+      Params with_path = all[i * stride + 1].params;
+      with_path.emplace_back("to_path", to_path);
+      report_.ratios.push_back({entries_[i].name, to, with_path, cost_ratio(optimized, base)});
+    };
+    add(entries_[i].name, generic, "generic");
+    rows_[i].push_back(
+        {batch, estimate(generic.cycles), estimate(optimized.cycles), report_.ratios.back().value});
+    if (with_single) add(entries_[i].name, measured[i * stride + 2], "single");
+    if (i > 0) add(entries_[0].name, measured[1], "optimized");
+  }
+}
+
+const published::SlubBulk2015* published_row(std::size_t batch) {
+  for (const auto& row : published::slub_bulk_2015)
+    if (row.batch == batch) return &row;
+  return nullptr;
+}
+
+std::string improvement(const Estimate& ratio) {
+  return fmt::format("{:.1f}", (1 - ratio.median) * 100);
+}
+
+void BulkRun::add_tables() const {
+  for (std::size_t i = 0; i < entries_.size(); ++i) {
+    Table table;
+    table.title = fmt::format("{}: {} bytes, cycles for one object allocated and freed",
+                              entries_[i].name, bytes_);
+    table.columns = {"bulk", "generic", "optimized", "improved %", "interval", "optimized is"};
+    const bool compare = entries_[i].name == "slub";
+    if (compare)
+      table.columns.insert(table.columns.end(), {"2015: generic", "optimized", "improved %"});
+    for (const Row& row : rows_[i]) {
+      std::vector<std::string> cells = {
+          fmt::format("{}", row.batch),
+          fmt::format("{:.1f}", row.generic.median),
+          fmt::format("{:.1f}", row.optimized.median),
+          improvement(row.ratio),
+          fmt::format("{:.1f}..{:.1f}", (1 - row.ratio.high) * 100, (1 - row.ratio.low) * 100),
+          kmem::bench::text(verdict(row.ratio))};
+      if (const auto* old = published_row(row.batch); compare && old != nullptr) {
+        cells.push_back(fmt::format("{}", old->generic_cycles));
+        cells.push_back(fmt::format("{}", old->optimized_cycles));
+        cells.push_back(fmt::format("{:.1f}", old->improved_percent));
+      }
+      table.rows.push_back(std::move(cells));
+    }
+    if (compare)
+      table.note =
+          "2015: i7-4790K at 4 GHz, single call 42 to 43 cycles; compare shapes, not cycles";
+    report_.tables.push_back(std::move(table));
+  }
+}
+
+std::vector<std::size_t> default_batches() {
+  std::vector<std::size_t> batches;
+  for (const auto& row : published::slub_bulk_2015) batches.push_back(row.batch);
+  return batches;
+}
+
+void add_floor_table(Report& report, std::size_t bytes) {
+  Table table;
+  table.title = fmt::format("single calls and floors: {} bytes, cycles an object", bytes);
+  table.columns = {"subject", "bulk", "cycles", "interval"};
+  for (const Result& result : report.results) {
+    const bool single = to_string(result.params[1].second) == "single";
+    const bool of_size = to_string(result.params[2].second) == std::to_string(bytes);
+    if (!of_size || !(single || result.kind == "floor")) continue;
+    if (result.metric != "cycles_per_object") continue;
+    const std::string batch = to_string(result.params[0].second);
+    if (result.kind == "floor" && result.subject != "pointer copy" && batch != "1") continue;
+    table.rows.push_back({result.subject, single ? "-" : batch,
+                          fmt::format("{:.2f}", result.value.median),
+                          fmt::format("{:.2f}..{:.2f}", result.value.low, result.value.high)});
+  }
+  report.tables.push_back(std::move(table));
+}
+
+}  // namespace
+
+Report run_bulk(const Settings& settings, Progress& progress) {
+  Report report;
+  report.workload = "bulk";
+  report.provenance = gather_provenance();
+  const auto subjects = make_subjects(settings, "rseq", report);
+  const std::vector<std::size_t> batches =
+      settings.batches.empty() ? default_batches() : settings.batches;
+  const std::vector<std::size_t> sizes =
+      settings.sizes.empty() ? std::vector<std::size_t>{default_bytes} : settings.sizes;
+  RoundLimits limits;
+  limits.rounds = settings.rounds == 0 ? default_rounds : settings.rounds;
+  const double seconds_each = settings.seconds / static_cast<double>(batches.size() * sizes.size());
+  progress.start("bulk", limits.rounds * batches.size() * sizes.size());
+  for (const std::size_t bytes : sizes) {
+    BulkRun run(settings, bytes, report);
+    for (const auto& subject : subjects) run.add(*subject);
+    for (const std::size_t batch : batches) {
+      if (settings.seconds > 0)
+        limits.deadline_ns = now_ns() + static_cast<std::uint64_t>(seconds_each * 1e9);
+      run.measure(batch, limits, progress);
+    }
+    run.add_tables();
+    add_floor_table(report, bytes);
+  }
+  progress.finish();
+  report.closing.push_back(
+      "improved %: median over rounds of 1 - optimized/generic, with its 95 % interval; both of "
+      "one "
+      "round, in turn");
+  return report;
+}
+
+}  // namespace kmem::bench

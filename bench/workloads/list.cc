@@ -1,0 +1,50 @@
+// list: what this build and this machine have.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "bench/subjects.h"
+#include "bench/workloads/workloads.h"
+
+namespace kmem::bench {
+
+namespace {
+
+Table workload_table() {
+  Table table;
+  table.title = "workloads";
+  table.columns = {"name", "question"};
+  table.rows = {{"bulk", "what does bulk buy?"},
+                {"replay", "which design suits my load? (ftrace, trace-cmd, perf script)"},
+                {"geometry", "what does each design choose for my object sizes?"}};
+  return table;
+}
+
+}  // namespace
+
+Report run_list(const Settings& settings, Progress&) {
+  Report report;
+  report.workload = "list";
+  report.provenance = gather_provenance();
+  report.tables.push_back(workload_table());
+  Table backends;
+  backends.title = "backends";
+  backends.columns = {"name", "policy", "runs as", "why"};
+  for (const std::string& name : settings.backends) {
+    for (const std::string& policy : policies_of(name)) {
+      if (!settings.policy.empty() && policy != settings.policy) continue;
+      const percpu::Running running = make_subject(name, policy)->running();
+      backends.rows.push_back({name, policy, running.running, running.reason});
+      add_policy(report.provenance, running);
+      report.results.push_back({name,
+                                "backend",
+                                {{"policy", policy}, {"runs_as", running.running}},
+                                "available",
+                                {1, 1, 1, 1, 1}});
+    }
+  }
+  report.tables.push_back(std::move(backends));
+  report.closing.push_back("rivals: none in this build");
+  return report;
+}
+
+}  // namespace kmem::bench

@@ -1,0 +1,91 @@
+// Medians, their intervals, verdicts, and the turns that competitors take.
+#include "bench/statistics.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <numeric>
+
+#include "bench/runner.h"
+
+namespace kmem::bench {
+namespace {
+
+std::vector<double> one_to(int n) {
+  std::vector<double> values(static_cast<std::size_t>(n));
+  std::iota(values.begin(), values.end(), 1.0);
+  return values;
+}
+
+TEST(Statistics, MedianOfOddAndEvenCounts) {
+  EXPECT_EQ(estimate(std::vector<double>{3, 1, 2}).median, 2);
+  EXPECT_EQ(estimate(std::vector<double>{4, 1, 3, 2}).median, 2.5);
+  EXPECT_EQ(estimate({}).rounds, 0u);
+  EXPECT_EQ(estimate(std::vector<double>{7}).median, 7);
+}
+
+// Values of any table of the sign test: 95 % intervals of medians.
+TEST(Statistics, IntervalIsThatOfTheSignTest) {
+  EXPECT_EQ(median_interval_rank(6), 0u);
+  EXPECT_EQ(median_interval_rank(9), 1u);
+  EXPECT_EQ(median_interval_rank(12), 2u);
+  EXPECT_EQ(median_interval_rank(20), 5u);
+  EXPECT_EQ(median_interval_rank(31), 9u);
+  const Estimate result = estimate(one_to(20));
+  EXPECT_EQ(result.low, 6);
+  EXPECT_EQ(result.high, 15);
+  EXPECT_NEAR(result.coverage, 0.9586, 0.0001);
+}
+
+TEST(Statistics, CoverageIsAtLeast95PercentFromSixRounds) {
+  for (int n = 6; n < 200; ++n) EXPECT_GE(estimate(one_to(n)).coverage, 0.95) << n;
+  EXPECT_LT(estimate(one_to(5)).coverage, 0.95);
+}
+
+TEST(Statistics, VerdictNeedsAnIntervalWithoutOne) {
+  const std::vector<double> lower(10, 0.9), higher(10, 1.1);
+  EXPECT_EQ(verdict(estimate(lower)), Verdict::faster);
+  EXPECT_EQ(verdict(estimate(higher)), Verdict::slower);
+  std::vector<double> both = lower;
+  both.insert(both.end(), higher.begin(), higher.end());
+  EXPECT_EQ(verdict(estimate(both)), Verdict::cannot_tell);
+  EXPECT_EQ(verdict(estimate(std::vector<double>(5, 0.5))), Verdict::cannot_tell);
+}
+
+TEST(Statistics, RatiosAreOfOneRound) {
+  EXPECT_EQ(ratios(std::vector<double>{2, 4}, std::vector<double>{1, 8}),
+            (std::vector<double>{0.5, 2}));
+}
+
+TEST(Runner, CompetitorsTakeTurnsWithinARound) {
+  std::string order;
+  const auto competitor = [&](const char* name, double cost) {
+    return Competitor{name, "backend", {}, [&order, name, cost] {
+                        order += name;
+                        return Sample{cost, cost};
+                      }};
+  };
+  const std::vector<Competitor> all = {competitor("a", 1), competitor("b", 2), competitor("c", 4)};
+  Progress progress(true);
+  RoundLimits limits;
+  limits.rounds = 3;
+
+  const std::vector<Measured> measured = run_rounds(all, limits, progress);
+
+  EXPECT_EQ(order, "abcabcbcacab");  // a round that is not counted, then each begins with another
+  ASSERT_EQ(measured.size(), 3u);
+  EXPECT_EQ(measured[2].cycles, (std::vector<double>{4, 4, 4}));
+  EXPECT_EQ(cost_ratio(measured[1], measured[2]).median, 0.5);
+}
+
+TEST(Runner, ADeadlineThatIsOverStillLetsOneRoundRun) {
+  const std::vector<Competitor> one = {{"a", "backend", {}, [] { return Sample{1, 1}; }}};
+  Progress progress(true);
+  RoundLimits limits;
+  limits.rounds = 1000;
+  limits.deadline_ns = 1;
+  EXPECT_EQ(run_rounds(one, limits, progress)[0].ns.size(), 1u);
+}
+
+}  // namespace
+}  // namespace kmem::bench
