@@ -1,6 +1,9 @@
 #include "common/percpu/drain.h"
 
+#include <utility>
+
 #include "common/base/assert.h"
+#include "common/pages/pages.h"
 #include "common/percpu/membarrier.h"
 #include "common/percpu/slot_lock.h"
 
@@ -24,6 +27,7 @@ bool Gate::create(std::size_t bytes, unsigned cpus, Quiesce how) noexcept {
   bytes_ = bytes;
   cpus_ = cpus;
   how_ = how;
+  base_.store(place_.base, std::memory_order_relaxed);
   gate_.store(place_.dummy, std::memory_order_relaxed);
   Guard guard(drain_lock());
   all_gates().push_back(&all_);
@@ -43,6 +47,35 @@ void Gate::destroy() noexcept {
   }
   area_free(place_, bytes_, cpus_);
   place_ = {};
+  while (left_ != nullptr) {
+    Slots* slots = left_;
+    left_ = slots->next;
+    area_free(slots->place, slots->bytes, cpus_);
+    pages::metadata_free(slots, sizeof(Slots));
+  }
+}
+
+bool Gate::reserve(std::size_t bytes) noexcept {
+  auto* slots = static_cast<Slots*>(pages::metadata_alloc(sizeof(Slots)));
+  if (slots == nullptr) return false;
+  slots->place = area_alloc(bytes, cpus_);
+  slots->bytes = bytes;
+  if (slots->place.base == nullptr) {
+    pages::metadata_free(slots, sizeof(Slots));
+    return false;
+  }
+  reserved_ = slots;
+  return true;
+}
+
+void Gate::move() noexcept {
+  Slots* slots = reserved_;
+  reserved_ = nullptr;
+  std::swap(slots->place, place_);
+  std::swap(slots->bytes, bytes_);
+  slots->next = left_;
+  left_ = slots;
+  base_.store(place_.base, std::memory_order_relaxed);
 }
 
 void Gate::close() noexcept {

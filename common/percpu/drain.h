@@ -38,15 +38,19 @@ class Gate {
   // Under drain_lock(). After close() no operation reaches a real slot, until open().
   void close() noexcept;
   void open() noexcept;
+  // Under drain_lock(). Slots of another size: reserve() finds room for them, false: no memory;
+  // move(), between close() and open(), makes them the real ones, zeroed.
+  bool reserve(std::size_t bytes) noexcept;
+  void move() noexcept;
 
   // Acquire: pairs with the release in open(), so that what the drain did to a slot is seen. A
   // stale value is the case that close() waits for.
-  bool is_open() const noexcept { return gate_.load(std::memory_order_acquire) == place_.base; }
-  // Acquire: as in is_open().
   char* current_slot(unsigned cpu) const noexcept {
     return unit_of(gate_.load(std::memory_order_acquire), cpu);
   }
-  char* real_slot(unsigned cpu) const noexcept { return unit_of(place_.base, cpu); }
+  char* real_slot(unsigned cpu) const noexcept {
+    return unit_of(base_.load(std::memory_order_relaxed), cpu);
+  }
   unsigned cpus() const noexcept { return cpus_; }
   // For the sequences, which load it themselves.
   const std::atomic<char*>& word() const noexcept { return gate_; }
@@ -55,11 +59,22 @@ class Gate {
   friend void prepare_fork() noexcept;
   friend void after_fork() noexcept;
 
+  // Slots that move() left behind: kept until destroy(), because an operation may have found its
+  // slot there before close(), and lock it only now, to see that the gate has changed.
+  struct Slots {
+    Slots* next;
+    Place place;
+    std::size_t bytes;
+  };
+
   void wait_for_slot_locks() noexcept;
 
   std::atomic<char*> gate_{nullptr};
+  std::atomic<char*> base_{nullptr};  // place_.base
   Place place_;
   std::size_t bytes_ = 0;
+  Slots* reserved_ = nullptr;  // between reserve() and move()
+  Slots* left_ = nullptr;
   unsigned cpus_ = 0;
   Quiesce how_ = Quiesce::slot_locks;
   ListNode all_;  // every created gate; under drain_lock()

@@ -51,6 +51,21 @@ void drain_gate(Gate& gate, auto& visit) noexcept {
   gate.open();
 }
 
+// Slots of another size: visit(State&, cpu) for each old one, init as in create() for each new one.
+template <class State, class Where>
+bool resize_gate(Gate& gate, auto& visit, auto& init, std::size_t bytes) noexcept {
+  Guard guard(drain_lock());
+  if (!gate.reserve(bytes)) return false;
+  gate.close();
+  for (unsigned cpu = 0; cpu < gate.cpus(); ++cpu) {
+    visit(*reinterpret_cast<State*>(gate.real_slot(cpu)), cpu);
+  }
+  gate.move();
+  init_slots<State, Where>(gate, init);
+  gate.open();
+  return true;
+}
+
 // Where says how many CPUs there are and which is the current one: RealCpu or VirtualCpu.
 template <class State, class Where>
 class LockedSlots {
@@ -68,6 +83,10 @@ class LockedSlots {
   template <class Visit>
   void drain(Visit&& visit) noexcept {
     drain_gate<State>(gate_, visit);
+  }
+  template <class Visit, class Init>
+  bool resize(Visit&& visit, Init&& init, std::size_t bytes) noexcept {
+    return resize_gate<State, Where>(gate_, visit, init, bytes);
   }
 
   template <auto F>

@@ -40,6 +40,11 @@ class RseqCpus {
     if (!use_sequences) return fallback_.drain(visit);
     drain_gate<State>(gate_, visit);
   }
+  template <class Visit, class Init>
+  bool resize(Visit&& visit, Init&& init, std::size_t bytes) noexcept {
+    if (!use_sequences) return fallback_.resize(visit, init, bytes);
+    return resize_gate<State, RealCpu>(gate_, visit, init, bytes);
+  }
   template <auto F>
   static Pair detach(State& state) noexcept {
     return exclusive::detach(field_of<F>(state));

@@ -41,16 +41,19 @@ class [[nodiscard]] SlotGuard {
     in_slot = true;
     // A handler sees in_slot before the lock is taken, and until after it is given back.
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    char* const slot = gate.real_slot(Where::cpu(gate.cpus()));
+    const unsigned cpu = Where::cpu(gate.cpus());
+    char* const slot = gate.current_slot(cpu);
     auto& header = *reinterpret_cast<SlotHeader*>(slot);
-    lock_slot(header);
-    // Under the lock: close() changes the gate, then takes every lock once. Either it finds us
-    // holding this one, or we see the new gate.
-    if (gate.is_open()) {
-      slot_ = slot;
-      return;
+    if (header.live != 0) {  // the dummy cannot be written
+      lock_slot(header);
+      // Under the lock: close() changes the gate, then takes every lock once. Either it finds us
+      // holding this one, or we see the new gate.
+      if (gate.current_slot(cpu) == slot) {
+        slot_ = slot;
+        return;
+      }
+      unlock_slot(header);
     }
-    unlock_slot(header);
     leave();
   }
   ~SlotGuard() {
