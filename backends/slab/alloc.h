@@ -16,12 +16,14 @@ void* Cache<Policy>::alloc_slow(gfp_t gfp) noexcept {
     count(Event::alloc_hit);
     return object;
   }
-  count(Event::alloc_miss);
   const int node = here();
   Batch batch;
   const std::size_t want = refill_size();
   batch.count = refill(lists_of(node), gfp, batch.objects, want);
-  if (batch.count == 0) batch.count = grow(gfp | gfp::thisnode, node, batch.objects, want);
+  if (batch.count == 0) {
+    count(Event::alloc_miss);
+    batch.count = grow(gfp | gfp::thisnode, node, batch.objects, want);
+  }
   if (batch.count == 0) return alloc_elsewhere(gfp, node);
   void* object = batch.objects[--batch.count];
   put_back(batch);
@@ -43,6 +45,7 @@ template <class Policy>
 std::size_t Cache<Policy>::refill(NodeLists& lists, gfp_t gfp, void** out,
                                   std::size_t want) noexcept {
   if (seems_empty(lists) || !lock_for(lists, gfp)) return 0;
+  lists.alloc_misses.add(1);
   std::size_t taken = take_shared(lists, out, want);
   if (taken == 0) taken = take_from_slabs(lists, out, want);
   lists.lock.unlock();

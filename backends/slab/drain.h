@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <utility>
 
 #include "backends/slab/slab.h"
 #include "common/nodes/topology.h"
@@ -93,6 +94,7 @@ bool Cache<Policy>::create_shared(SharedArray& shared, unsigned limit) noexcept 
   shared.entries = static_cast<void**>(pages::metadata_alloc(limit * sizeof(void*)));
   if (shared.entries == nullptr) return false;
   shared.limit.store(limit, std::memory_order_relaxed);
+  shared.capacity.store(limit, std::memory_order_relaxed);
   return true;
 }
 
@@ -100,7 +102,7 @@ template <class Policy>
 void Cache<Policy>::destroy_shared(SharedArray& shared) noexcept {
   if (shared.entries == nullptr) return;
   pages::metadata_free(shared.entries,
-                       shared.limit.load(std::memory_order_relaxed) * sizeof(void*));
+                       shared.capacity.load(std::memory_order_relaxed) * sizeof(void*));
   shared.entries = nullptr;
 }
 
@@ -192,14 +194,7 @@ bool Cache<Policy>::shrink() noexcept {
 // Every CPU's array into the slabs.
 template <class Policy>
 void Cache<Policy>::flush_arrays() noexcept {
-  cpus_.drain([&](CpuState& state, unsigned) {
-    percpu::PointerArray& array = state.array;
-    if (array.top != array.bottom) {
-      give_to_slabs(nodes_[array.node], percpu::entries(array) + array.bottom,
-                    array.top - array.bottom);
-    }
-    init_array(array, array.limit, static_cast<int>(array.node));
-  });
+  cpus_.drain([&](CpuState& state, unsigned) { empty_array(state.array, state.array.limit); });
 }
 
 template <class Policy>
@@ -327,6 +322,7 @@ void Cache<Policy>::reap_nodes() noexcept {
       const unsigned limit = lists.shared.limit.load(std::memory_order_relaxed);
       empty_shared(lists, reap_size(available, limit), doomed);
     }
+    if (!lists.shared.touched) lists.shared.demand.store(0, std::memory_order_relaxed);
     lists.shared.touched = false;
     const bool wanted = lists.free_touched || keeps_empty_slabs_;
     const std::size_t most =
@@ -348,10 +344,11 @@ bool Cache<Policy>::retune(const Tunables& wanted) noexcept {
   const unsigned factor = wanted.shared >= 0 ? static_cast<unsigned>(wanted.shared)
                                              : shared_factor_.load(std::memory_order_relaxed);
   if (limit > max_limit || batch > limit || factor > max_limit / batch) return false;
-  // Shared arrays first: nothing has changed if there is no memory for them.
-  if (!replace_shared(factor * batch)) return false;
+  SharedArray fresh[nodes::max_nodes];  // before anything has changed
+  if (!create_all_shared(fresh, factor * batch)) return false;
+  if (!resize_arrays(limit)) return destroy_all_shared(fresh), false;
+  replace_shared(fresh);
   shared_factor_.store(factor, std::memory_order_relaxed);
-  if (!resize_arrays(limit)) return false;
   limit_.store(limit, std::memory_order_relaxed);
   batchcount_.store(batch, std::memory_order_relaxed);
   layout_.geometry.limit = limit;
@@ -370,41 +367,63 @@ Tunables Cache<Policy>::tunables() const noexcept {
 // Empty arrays of the new length on every CPU; what they held goes to the slabs.
 template <class Policy>
 bool Cache<Policy>::resize_arrays(unsigned limit) noexcept {
-  if (limit > capacity_limit_) return false;
-  cpus_.drain([&](CpuState& state, unsigned) {
-    percpu::PointerArray& array = state.array;
-    if (array.top != array.bottom) {
-      give_to_slabs(nodes_[array.node], percpu::entries(array) + array.bottom,
-                    array.top - array.bottom);
-    }
-    init_array(array, limit, static_cast<int>(array.node));
-  });
+  const auto visit = [&](CpuState& state, unsigned) { empty_array(state.array, limit); };
+  if (limit <= capacity_limit_) return cpus_.drain(visit), true;
+  const auto init = [&](CpuState& state, unsigned, int node) {
+    init_array(state.array, limit, home_of(node));
+  };
+  if (!cpus_.resize(visit, init, state_bytes(limit))) return false;
+  capacity_limit_ = limit;
   return true;
 }
 
-// On every node or on none.
+// What the array holds to the slabs; then it is of the given length.
 template <class Policy>
-bool Cache<Policy>::replace_shared(unsigned capacity) noexcept {
-  SharedArray fresh[nodes::max_nodes];
-  for (int node = 0; node < node_count_; ++node) {
-    if (create_shared(fresh[node], capacity)) continue;
-    while (node-- > 0) destroy_shared(fresh[node]);
-    return false;
+void Cache<Policy>::empty_array(percpu::PointerArray& array, unsigned limit) noexcept {
+  if (array.top != array.bottom) {
+    give_to_slabs(nodes_[array.node], percpu::entries(array) + array.bottom,
+                  array.top - array.bottom);
   }
+  init_array(array, limit, static_cast<int>(array.node));
+}
+
+// One for each node, or none.
+template <class Policy>
+bool Cache<Policy>::create_all_shared(SharedArray* arrays, unsigned capacity) noexcept {
   for (int node = 0; node < node_count_; ++node) {
-    NodeLists& lists = nodes_[node];
-    List doomed;
-    lock(lists);
-    empty_shared(lists, lists.shared.available.load(std::memory_order_relaxed), doomed);
-    std::swap(lists.shared.entries, fresh[node].entries);
-    const unsigned before = lists.shared.limit.load(std::memory_order_relaxed);
-    lists.shared.limit.store(capacity, std::memory_order_relaxed);
-    fresh[node].limit.store(before, std::memory_order_relaxed);
-    lists.lock.unlock();
-    destroy_slabs(doomed);
-    destroy_shared(fresh[node]);
+    if (!create_shared(arrays[node], capacity)) return destroy_all_shared(arrays), false;
   }
   return true;
+}
+
+template <class Policy>
+void Cache<Policy>::destroy_all_shared(SharedArray* arrays) noexcept {
+  for (int node = 0; node < node_count_; ++node) destroy_shared(arrays[node]);
+}
+
+template <class Policy>
+void Cache<Policy>::swap_entries(SharedArray& a, SharedArray& b) noexcept {
+  std::swap(a.entries, b.entries);
+  const unsigned capacity = a.capacity.load(std::memory_order_relaxed);
+  a.capacity.store(b.capacity.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  b.capacity.store(capacity, std::memory_order_relaxed);
+}
+
+// What the nodes' shared arrays hold goes to the slabs, and the fresh ones take their places.
+template <class Policy>
+void Cache<Policy>::replace_shared(SharedArray* fresh) noexcept {
+  for (int node = 0; node < node_count_; ++node) {
+    SharedArray& shared = nodes_[node].shared;
+    List doomed;
+    lock(nodes_[node]);
+    empty_shared(nodes_[node], shared.available.load(std::memory_order_relaxed), doomed);
+    swap_entries(shared, fresh[node]);
+    shared.limit.store(fresh[node].limit.load(std::memory_order_relaxed),
+                       std::memory_order_relaxed);
+    nodes_[node].lock.unlock();
+    destroy_slabs(doomed);
+  }
+  destroy_all_shared(fresh);
 }
 
 // ---- Helpers ------------------------------------------------------------------------------------

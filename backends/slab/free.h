@@ -23,14 +23,11 @@ void Cache<Policy>::free_slow(void* object, Page* page, percpu::Push refusal) no
 // Into the array, which is made to have room: by moving its window down, else by a flush.
 template <class Policy>
 bool Cache<Policy>::push_local(void* object, int node) noexcept {
-  Event event = Event::free_hit;
   for (int tries = 0; tries < 3; ++tries) {
     const percpu::Push push = cpus_.template push<array_field>(object, static_cast<unsigned>(node));
     if (push == percpu::Push::duplicate) return report_double_free(object), true;
-    if (push == percpu::Push::done) return count(event), true;
-    if (cpus_.template make_room<array_field>()) continue;
-    event = Event::free_miss;
-    if (!flush()) return false;
+    if (push == percpu::Push::done) return true;
+    if (!cpus_.template make_room<array_field>() && !flush()) return false;
   }
   return false;
 }
@@ -42,7 +39,7 @@ bool Cache<Policy>::flush() noexcept {
   const std::size_t n =
       cpus_.template take_oldest<array_field>(oldest, flush_size(lists_of(here())));
   if (n == 0) return false;
-  give_to_node(lists_of(pages::page_of(oldest[0])->node), oldest, n);
+  flush_to_node(lists_of(pages::page_of(oldest[0])->node), oldest, n);
   reap_if_due();
   return true;
 }
@@ -53,6 +50,17 @@ std::size_t Cache<Policy>::flush_size(const NodeLists& lists) const noexcept {
   const std::size_t batch = std::min(batchcount_.load(std::memory_order_relaxed), max_batch);
   const std::size_t room = shared_room(lists);
   return room != 0 ? std::min(batch, room) : batch;
+}
+
+template <class Policy>
+void Cache<Policy>::flush_to_node(NodeLists& lists, void** objects, std::size_t n) noexcept {
+  List doomed;
+  lock(lists);
+  lists.free_misses.add(1);
+  const std::size_t put = put_shared(lists, objects, n);
+  free_block(lists, objects + put, n - put, doomed);
+  lists.lock.unlock();
+  destroy_slabs(doomed);
 }
 
 template <class Policy>
@@ -77,13 +85,18 @@ void Cache<Policy>::give_to_slabs(NodeLists& lists, void** objects, std::size_t 
 // The node's lock is held, here and below.
 template <class Policy>
 std::size_t Cache<Policy>::put_shared(NodeLists& lists, void** objects, std::size_t n) noexcept {
-  SharedArray& shared = lists.shared;
   const std::size_t put = std::min(n, shared_room(lists));
-  if (put == 0) return 0;
-  const unsigned available = shared.available.load(std::memory_order_relaxed);
-  std::memcpy(shared.entries + available, objects, put * sizeof(void*));
-  shared.available.store(static_cast<unsigned>(available + put), std::memory_order_relaxed);
+  append_shared(lists.shared, objects, put);
   return put;
+}
+
+template <class Policy>
+void Cache<Policy>::append_shared(SharedArray& shared, void** objects, std::size_t n) noexcept {
+  if (n == 0) return;
+  const unsigned available = shared.available.load(std::memory_order_relaxed);
+  KMEM_ASSERT(available + n <= shared.capacity.load(std::memory_order_relaxed));
+  std::memcpy(shared.entries + available, objects, n * sizeof(void*));
+  shared.available.store(static_cast<unsigned>(available + n), std::memory_order_relaxed);
 }
 
 // Objects back into their slabs; free slabs beyond the node's limit are moved to doomed, for the
@@ -135,8 +148,9 @@ void Cache<Policy>::put_objects(NodeLists& lists, Page* slab, void** objects,
 
 template <class Policy>
 std::size_t Cache<Policy>::shared_room(const NodeLists& lists) const noexcept {
-  return lists.shared.limit.load(std::memory_order_relaxed) -
-         lists.shared.available.load(std::memory_order_relaxed);
+  const unsigned limit = lists.shared.limit.load(std::memory_order_relaxed);
+  const unsigned available = lists.shared.available.load(std::memory_order_relaxed);
+  return limit > available ? limit - available : 0;
 }
 
 // The last free slab, which was free longest, off the lists.

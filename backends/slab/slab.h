@@ -72,14 +72,21 @@ struct CpuState {
 };
 static_assert(std::is_trivially_copyable_v<CpuState>);
 
-// A node's array, between its CPUs and its slabs; newest at the end. Under the node's lock, but
-// for the racy look at available that decides whether the lock is worth taking.
+// A node's array, between its CPUs and its slabs; newest at the end. Under the node's lock, but for
+// racy looks that decide whether the lock is worth taking, and for how much. Flushes and alien
+// arrays fill it to its limit; bulk frees to what bulk calls lately asked for at once (demand), if
+// that is more: it then grows.
 struct SharedArray {
   void** entries = nullptr;
   std::atomic<unsigned> available{0};
   std::atomic<unsigned> limit{0};
+  std::atomic<unsigned> capacity{0};  // entries that there is room for
+  std::atomic<unsigned> demand{0};
   bool touched = false;
 };
+// So much does bulk demand keep at most: objects, and bytes of them.
+inline constexpr std::size_t max_demand = 1024;
+inline constexpr std::size_t max_demand_bytes = std::size_t{1} << 20;
 
 // Objects of another node, freed on this one.
 inline constexpr unsigned alien_limit = 12;
@@ -116,14 +123,14 @@ struct alignas(64) NodeLists {
   unsigned cpus = 0;
   unsigned reap_alien = 0;       // whose alien array the reaper drains next
   AlienArray* aliens = nullptr;  // one for each node; null on a single one
-  LockedCount locks, list_allocs, max_active, max_free_slabs, slabs_created, slabs_freed, reaped;
+  LockedCount locks, alloc_misses, free_misses, list_allocs, slabs_created, slabs_freed, reaped;
+  LockedCount max_active, max_free_slabs;
 };
 
 enum class Event : std::uint8_t {
-  alloc_hit,  // from the CPU's array
-  alloc_miss,
+  alloc_hit,       // from the CPU's array
+  alloc_miss,      // without a look at the node's lists; else NodeLists::alloc_misses
   free_hit,        // into the CPU's array
-  free_miss,       // that flushed it
   node_alloc,      // on another node than the CPU's
   remote_free,     // of another node's object
   alien_overflow,  // alien array full
@@ -200,7 +207,7 @@ class Cache {
     const std::size_t put = cpus_.template fast_put<array_field>(objects, n, 0);
     if constexpr (Policy::counts_fast_paths) count(Event::free_hit, put);
     if (put != n) [[unlikely]]
-      free_bulk_overflow(n - put, objects + put, 0);
+      free_bulk_overflow(n, objects, put, 0);
   }
 
   void* alloc_node(gfp_t gfp, int node) noexcept;
@@ -263,9 +270,11 @@ class Cache {
   bool push_local(void* object, int node) noexcept;
   bool flush() noexcept;
   std::size_t flush_size(const NodeLists& lists) const noexcept;
+  void flush_to_node(NodeLists& lists, void** objects, std::size_t n) noexcept;
   void give_to_node(NodeLists& lists, void** objects, std::size_t n) noexcept;
   void give_to_slabs(NodeLists& lists, void** objects, std::size_t n) noexcept;
   std::size_t put_shared(NodeLists& lists, void** objects, std::size_t n) noexcept;
+  void append_shared(SharedArray& shared, void** objects, std::size_t n) noexcept;
   void free_block(NodeLists& lists, void** objects, std::size_t n, List& doomed) noexcept;
   void put_objects(NodeLists& lists, Page* slab, void** objects, std::size_t n) noexcept;
   std::size_t shared_room(const NodeLists& lists) const noexcept;
@@ -278,7 +287,13 @@ class Cache {
   KMEM_SLOW bool alloc_bulk_slow(gfp_t gfp, std::size_t n, void** objects,
                                  std::size_t taken) noexcept;
   std::size_t take_from_node(NodeLists& lists, gfp_t gfp, void** out, std::size_t want) noexcept;
-  KMEM_SLOW void free_bulk_overflow(std::size_t n, void** objects, int node) noexcept;
+  std::size_t take_batch(NodeLists& lists, gfp_t gfp, void** out, std::size_t want) noexcept;
+  void note_demand(NodeLists& lists, std::size_t n) noexcept;
+  KMEM_SLOW void free_bulk_overflow(std::size_t n, void** objects, std::size_t put,
+                                    int node) noexcept;
+  void stow(NodeLists& lists, void** objects, std::size_t n) noexcept;
+  std::size_t demand_room(const NodeLists& lists) const noexcept;
+  void grow_shared(NodeLists& lists, unsigned capacity) noexcept;
   KMEM_SLOW void free_bulk_by_node(std::size_t n, void** objects) noexcept;
   void free_bulk_local(std::size_t n, void** objects, int node) noexcept;
   void free_bulk_remote(std::size_t n, void** objects, int node) noexcept;
@@ -303,7 +318,11 @@ class Cache {
   void reap_arrays() noexcept;
   void reap_nodes() noexcept;
   bool resize_arrays(unsigned limit) noexcept;
-  bool replace_shared(unsigned capacity) noexcept;
+  void empty_array(percpu::PointerArray& array, unsigned limit) noexcept;
+  bool create_all_shared(SharedArray* arrays, unsigned capacity) noexcept;
+  void destroy_all_shared(SharedArray* arrays) noexcept;
+  static void swap_entries(SharedArray& a, SharedArray& b) noexcept;
+  void replace_shared(SharedArray* fresh) noexcept;
   unsigned machine_cpus() const noexcept;
   int home_of(int node) const noexcept;
 

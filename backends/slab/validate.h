@@ -67,7 +67,7 @@ const char* Cache<Policy>::validate_node(NodeLists& lists) const noexcept {
   }
   Guard guard(lists.lock);
   const unsigned available = lists.shared.available.load(std::memory_order_relaxed);
-  if (available > lists.shared.limit.load(std::memory_order_relaxed)) {
+  if (available > lists.shared.capacity.load(std::memory_order_relaxed)) {
     return "I4: no array is over its limit";
   }
   if (const char* broken = validate_held(lists, lists.shared.entries, available)) return broken;
@@ -171,9 +171,11 @@ PathCounts Cache<Policy>::path_counts() const noexcept {
   counts.alloc_fast = counters_.sum(Event::alloc_hit);
   counts.alloc_slow = counters_.sum(Event::alloc_miss) + counters_.sum(Event::node_alloc);
   counts.free_fast = counters_.sum(Event::free_hit);
-  counts.free_slow = counters_.sum(Event::free_miss) + counters_.sum(Event::remote_free);
+  counts.free_slow = counters_.sum(Event::remote_free);
   counts.remote_frees = counters_.sum(Event::remote_free);
   for (int node = 0; node < node_count_; ++node) {
+    counts.alloc_slow += nodes_[node].alloc_misses.get();
+    counts.free_slow += nodes_[node].free_misses.get();
     counts.locks += nodes_[node].locks.get();
     counts.slabs_created += nodes_[node].slabs_created.get();
     counts.slabs_freed += nodes_[node].slabs_freed.get();
@@ -186,6 +188,8 @@ Statistics Cache<Policy>::statistics() const noexcept {
   Statistics sums{};
   for (int node = 0; node < node_count_; ++node) {
     const NodeLists& lists = nodes_[node];
+    sums.allocmiss += lists.alloc_misses.get();
+    sums.freemiss += lists.free_misses.get();
     sums.listallocs += lists.list_allocs.get();
     sums.maxobjs += lists.max_active.get();
     sums.grown += lists.slabs_created.get();
@@ -197,9 +201,8 @@ Statistics Cache<Policy>::statistics() const noexcept {
   sums.remotefrees = counters_.sum(Event::remote_free);
   sums.alienoverflow = counters_.sum(Event::alien_overflow);
   sums.allochit = counters_.sum(Event::alloc_hit);
-  sums.allocmiss = counters_.sum(Event::alloc_miss);
+  sums.allocmiss += counters_.sum(Event::alloc_miss);
   sums.freehit = counters_.sum(Event::free_hit);
-  sums.freemiss = counters_.sum(Event::free_miss);
   return sums;
 }
 
