@@ -214,6 +214,8 @@ std::size_t Heap::take_parked(Share& share, int node, std::size_t n, void** obje
 
 bool Heap::alloc(Share& share, gfp_t gfp, int node, std::size_t n, void** objects,
                  std::size_t& constructed) noexcept {
+  if (!HeapLock::may_enter(gfp)) [[unlikely]]
+    return false;
   Guard guard(lock_);
   share.counts.locks += 1;
   constructed = share.parks ? take_parked(share, node, n, objects) : 0;
@@ -245,6 +247,8 @@ void Heap::undo(Share& share, std::size_t parked, std::size_t n, void** objects)
 }
 
 void* Heap::kmalloc(std::size_t bytes, gfp_t gfp, int node) noexcept {
+  if (!HeapLock::may_enter(gfp)) [[unlikely]]
+    return nullptr;
   Request request = kmalloc_request(bytes);
   request.id = owner_id::kmalloc;
   void* object = nullptr;

@@ -37,6 +37,30 @@ struct Share {
   Share* next_shared = nullptr;  // of the caches that share owner_id::shared
 };
 
+// Heap::lock, and whether this thread is inside it: a signal handler asks before it would wait for
+// the thread that it interrupted.
+class HeapLock {
+ public:
+  void lock() noexcept {
+    inside_.store(true, std::memory_order_relaxed);
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // pairs with may_enter() in a handler
+    lock_.lock();
+  }
+  void unlock() noexcept {
+    lock_.unlock();
+    std::atomic_signal_fence(std::memory_order_seq_cst);  // pairs with may_enter() in a handler
+    inside_.store(false, std::memory_order_relaxed);
+  }
+  static bool may_enter(gfp_t gfp) noexcept {
+    return (gfp & gfp::direct_reclaim) != 0 || !inside_.load(std::memory_order_relaxed);
+  }
+
+ private:
+  [[gnu::tls_model("initial-exec")]] static inline constinit thread_local std::atomic<bool> inside_{
+      false};
+  SpinLock lock_{LockRank::heap};
+};
+
 class Heap {
  public:
   Heap() noexcept = default;
@@ -92,9 +116,9 @@ class Heap {
   };
   Counts objects_of(const Share& share) noexcept;
 
-  // For fork handlers: nobody is inside while the process is copied.
-  void lock() noexcept { lock_.lock(); }
-  void unlock() noexcept { lock_.unlock(); }
+  // Nobody is inside while the process is copied.
+  void prepare_fork() noexcept { lock_.lock(); }
+  void after_fork() noexcept { lock_.unlock(); }
 
  private:
   // Pages that have left the heap, to be freed once the lock is released.
@@ -169,7 +193,7 @@ class Heap {
   void orphan(const Share& share) noexcept;
   const char* validate_pages() noexcept;
 
-  mutable SpinLock lock_{LockRank::heap};
+  mutable HeapLock lock_;
   List lists_[static_cast<std::size_t>(Fit::count)];
   MapPages maps_;
   pages::Page* first_page_ = nullptr;  // all pages; each knows the next and the one before

@@ -14,19 +14,20 @@
 //    before its object. Objects of a page and more are blocks of pages:: of their own.
 //
 // 2. States of a page of blocks: always exactly one
-//      with room   0 < free units < all; on one list: that of the request it was got for, or, once
-//      it
-//                  has been full, that of the first block then freed. Its blocks may be of any size
-//      full        no free unit; on no list, so it is found again by the first free
+//      with room   0 < free units < all; on the list of the request that it was got for
+//      full        no free unit; on no list, so it is found again by the first free, and comes back
+//                  on the list of that block's size: the same list, as only it ever gave blocks of
+//                  it
 //      gone        wholly free; goes back to pages:: at once
 //    States of a block: free; in use (its id in the map); parked (free, but on its cache's list,
-//    section 5); orphan (in use when its cache was destroyed; stays for ever).
+//    section 6); orphan (in use when its cache was destroyed; stays for ever).
 //
 // 3. Who may touch what (lock order: common/sync/lock_rank.h)
 //      lists, pages, free blocks, maps, Share   the holder of Heap::lock, the only lock
 //      an object in use                         its user; its byte in the map does not change
 //      owns(), cache_of()                       read one byte of the map, with no lock
-//    The lock is let go while pages:: looks for a page, and while a constructor runs.
+//    The lock is let go while pages:: looks for a page, and while a constructor runs. Allocations
+//    that must not wait (gfp without direct_reclaim) fail in a handler that interrupted a holder.
 //
 // 4. Invariants, checked by validate()
 //      I1 every page of the heap names it as its owner, and is on its list of all pages
@@ -123,6 +124,10 @@ class Cache {
   static std::size_t kmalloc_roundup(std::size_t bytes) noexcept {
     return align_up(bytes, min_align_bytes);
   }
+
+  // Around fork(), between those of api/ and those of pages:: (the locks' order).
+  static void prepare_fork() noexcept { heap().prepare_fork(); }
+  static void after_fork() noexcept { heap().after_fork(); }
 
  private:
   void report_double_free(const void* object) noexcept;

@@ -225,6 +225,37 @@ TEST_F(SlobCache, ParkedObjectsAreParkedAgainWhenABulkFails) {
   EXPECT_EQ(cache->usage().total_objects, 3u);
 }
 
+// A report with the lock held stands in for the signal that comes then.
+TEST_F(SlobCache, WhoMustNotWaitGetsNothingWhileItsThreadHoldsTheLock) {
+  struct Attempt {
+    Cache* cache;
+    int made = 0;
+    void* object = nullptr;
+    void* block = nullptr;
+  } attempt;
+  auto cache = make_cache(1200);
+  attempt.cache = cache.get();
+  auto* object = static_cast<unsigned*>(cache->alloc(gfp::kernel));
+  set_log_hook(
+      [](void* context, const char*) {
+        auto* a = static_cast<Attempt*>(context);
+        ++a->made;
+        a->object = a->cache->alloc(gfp::atomic);
+        a->block = heap().kmalloc(1200, gfp::nowait, no_node);
+      },
+      &attempt);
+  object[300] = 0xffffffff;  // the header of the free block behind it
+  void* second = cache->alloc(gfp::kernel);
+  set_log_hook([](void*, const char*) {}, nullptr);
+  EXPECT_GT(attempt.made, 0);
+  EXPECT_EQ(attempt.object, nullptr);
+  EXPECT_EQ(attempt.block, nullptr);
+  EXPECT_NE(second, nullptr);
+  void* third = cache->alloc(gfp::atomic);
+  EXPECT_NE(third, nullptr);
+  for (void* o : {static_cast<void*>(object), second, third}) free_in(*cache, o);
+}
+
 // ---- Threads -----------------------------------------------------------------------------------
 
 TEST_F(SlobCache, ThreadsShareTheHeap) {
