@@ -81,8 +81,12 @@ void format_page(pages::Page* page, std::uint8_t* map) noexcept {
   write_block(units_of(page), 0, page_units, page_units);
 }
 
-std::size_t carve(pages::Page* page, const Request& request, std::size_t n,
+std::size_t carve(pages::Page* page, const Request& wanted, std::size_t n,
                   void** objects) noexcept {
+  // In registers: the stores into the map could change anything else, for all the compiler knows.
+  const Request request = wanted;
+  const IdBytes id(request.id);
+  std::uint8_t* const map = map_of(page);
   Unit* const base = units_of(page);
   Link link(page);
   std::size_t taken = 0;
@@ -99,7 +103,7 @@ std::size_t carve(pages::Page* page, const Request& request, std::size_t n,
         link.move_to(free_from, start - free_from);
         longest = std::max(longest, start - free_from);
       }
-      mark_start(page, start, request.id);
+      mark_start(map, start, id);
       objects[taken++] = base + start + request.lead_units;
       free_from = start + request.units;
       start = aligned_start(free_from, request);
@@ -150,7 +154,7 @@ unsigned insert(pages::Page* page, unsigned at, unsigned units, unsigned finger)
 }
 
 unsigned units_in_use(const pages::Page* page, unsigned at) noexcept {
-  const unsigned end = next_start(page, at + 1);
+  const unsigned end = next_start(map_of(page), at + 1);
   for (unsigned free = first_free(page); free < end;) {
     if (free > at) return free - at;
     const unsigned next = decode(units_of(page), free).next;
@@ -185,17 +189,17 @@ const char* validate_free_list(const pages::Page* page) noexcept {
 const char* validate_blocks(pages::Page* page, const std::uint16_t* units_for_id) noexcept {
   if (const char* broken = validate_free_list(page)) return broken;
   unsigned free = first_free(page);
-  unsigned start = next_start(page, 0);
+  unsigned start = next_start(map_of(page), 0);
   for (unsigned at = 0; at != page_units;) {
     if (at == free) {
       const FreeBlock block = decode(units_of(page), at);
       at += block.units;
       free = block.next;
     } else if (at == start) {
-      const unsigned end = std::min(free, next_start(page, at + 1));
-      const std::uint16_t units = units_for_id[id_at(page, at * unit_bytes)];
+      const unsigned end = std::min(free, next_start(map_of(page), at + 1));
+      const std::uint16_t units = units_for_id[id_at(map_of(page), at * unit_bytes)];
       if (units != 0 && at + units != end) return "I6: a block in use is as long as its owner says";
-      start = next_start(page, at + 1);
+      start = next_start(map_of(page), at + 1);
       at = end;
     } else {
       return "I5: free blocks and blocks in use fill the page without overlap";

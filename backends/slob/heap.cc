@@ -37,6 +37,8 @@ void*& link_in(void* object, std::size_t offset) noexcept {
 
 }  // namespace
 
+constinit Heap the_heap;
+
 // ---- Pages -------------------------------------------------------------------------------------
 
 void Heap::Leaving::add(pages::Page* page) noexcept {
@@ -185,7 +187,7 @@ void* Heap::unpark(Share& share) noexcept {
   if (share.request.units == 0) {
     page->free_list = &share;
   } else {
-    change_start(page, unit_of(object), share.request.id);
+    change_start(map_of(page), unit_of(object), share.request.id);
   }
   return object;
 }
@@ -195,7 +197,7 @@ void Heap::park(Share& share, void* object) noexcept {
   if (share.request.units == 0) {
     page->free_list = nullptr;
   } else {
-    change_start(page, unit_of(object), owner_id::parked);
+    change_start(map_of(page), unit_of(object), owner_id::parked);
   }
   link_in(object, share.link_offset) = share.parked;
   share.parked = object;
@@ -289,22 +291,23 @@ void Heap::give_back(Share& share, Fit fit, pages::Page* page, unsigned at, unsi
 // downwards, as one block. Returns how many that were; 0 if objects[0] is not in use.
 std::size_t Heap::free_run(Share& share, std::size_t n, void** objects, Finger& finger,
                            Leaving& leaving) noexcept {
-  const Request& request = share.request;
+  const Request request = share.request;
   pages::Page* page = pages::page_of(objects[0]);
   if (!is_live(share, page, objects[0])) return 0;
+  const IdBytes id(request.id);
+  std::uint8_t* const map = map_of(page);
+  const char* const base = pages::address_of(page);
   unsigned low = unit_of(objects[0]);
   unsigned high = low + request.units;
-  clear_start(page, low);
+  clear_start(map, low);
   std::size_t freed = 1;
   // Of a shared id, each one's length has to be looked at: those go one by one.
   for (; freed < n && request.id != owner_id::shared; ++freed) {
-    const std::size_t offset =
-        static_cast<std::size_t>(static_cast<char*>(objects[freed]) - pages::address_of(page));
+    const auto offset = static_cast<std::size_t>(static_cast<char*>(objects[freed]) - base);
     const bool above = offset == high * unit_bytes && high != page_units;
     const bool below = low >= request.units && offset == (low - request.units) * unit_bytes;
-    if (!above && !below) break;
-    if (!starts_at(page, offset, request.id)) break;
-    clear_start(page, static_cast<unsigned>(offset / unit_bytes));
+    if ((!above && !below) || !starts_at(map, offset, id)) break;
+    clear_start(map, static_cast<unsigned>(offset / unit_bytes));
     above ? high += request.units : low -= request.units;
   }
   give_back(share, request.fit, page, low, high - low, finger, leaving);
@@ -361,7 +364,7 @@ bool Heap::kfree(void* object) noexcept {
     const KmallocHeader header = header_of(object);
     intact = header.intact();
     const unsigned units = intact ? kmalloc_request(header.bytes).units : units_in_use(page, at);
-    clear_start(page, at);
+    clear_start(map_of(page), at);
     Finger finger;
     give_back(kmalloc_, fit_for(units * unit_bytes), page, at, units, finger, leaving);
     kmalloc_.live -= 1;

@@ -63,7 +63,7 @@ class HeapLock {
 
 class Heap {
  public:
-  Heap() noexcept = default;
+  constexpr Heap() noexcept = default;
   Heap(const Heap&) = delete;
   Heap& operator=(const Heap&) = delete;
 
@@ -173,7 +173,8 @@ class Heap {
   }
   bool is_live(const Share& share, const pages::Page* page, const void* object) const noexcept {
     if (share.request.units == 0) return is_live_whole(share, page, object);
-    if (!is_blocks(page) || !starts_at(page, offset_in_page(object), share.request.id))
+    if (!is_blocks(page) ||
+        !starts_at(map_of(page), offset_in_page(object), IdBytes(share.request.id)))
       return false;
     return share.request.id != owner_id::shared || has_length_of(share, page, object);
   }
@@ -206,10 +207,8 @@ class Heap {
   Share kmalloc_{};
 };
 
-// One for all caches, constructed at first use, never destroyed.
-inline Heap& heap() noexcept {
-  static Heap instance;
-  return instance;
-}
+// One for all caches. Constant-initialized: ready before any constructor runs.
+extern constinit Heap the_heap;
+KMEM_FAST Heap& heap() noexcept { return the_heap; }
 
 }  // namespace kmem::slob

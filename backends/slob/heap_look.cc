@@ -61,7 +61,7 @@ void Heap::orphan(const Share& share) noexcept {
   for (pages::Page* page = first_page_; page != nullptr;) {
     pages::Page* next = next_page(page);
     for_each_live_on(share, page, [&](unsigned at) {
-      if (share.request.units != 0) return change_start(page, at, owner_id::orphan);
+      if (share.request.units != 0) return change_start(map_of(page), at, owner_id::orphan);
       unlink_page(page);
       pages::set_owner(page, nullptr, 0);
     });
@@ -124,7 +124,7 @@ bool Heap::owns_shared(const Share& share, const pages::Page* page,
 bool Heap::is_kmalloc(const pages::Page* page, const void* object) const noexcept {
   const std::size_t offset = offset_in_page(object);
   return offset >= kmalloc_header_bytes && is_blocks(page) &&
-         starts_at(page, offset - kmalloc_header_bytes, owner_id::kmalloc);
+         starts_at(map_of(page), offset - kmalloc_header_bytes, IdBytes(owner_id::kmalloc));
 }
 
 Cache* Heap::cache_of(const void* object) noexcept {
@@ -134,7 +134,7 @@ Cache* Heap::cache_of(const void* object) noexcept {
     const Share* share = static_cast<const Share*>(page->free_list);
     return share != nullptr && is_live_whole(*share, page, object) ? share->cache : nullptr;
   }
-  const OwnerId id = id_at(page, offset_in_page(object));
+  const OwnerId id = id_at(map_of(page), offset_in_page(object));
   if (id != owner_id::shared) return cache_of_id_[id].load(std::memory_order_relaxed);
   Guard guard(lock_);
   for (const Share* share = shared_; share != nullptr; share = share->next_shared) {
@@ -153,7 +153,8 @@ void Heap::for_each_live_on(const Share& share, pages::Page* page, Visitor visit
   }
   if (page->word == 0) return;
   const char* base = pages::address_of(page);
-  for (unsigned at = next_start(page, 0); at != page_units; at = next_start(page, at + 1)) {
+  for (unsigned at = next_start(map_of(page), 0); at != page_units;
+       at = next_start(map_of(page), at + 1)) {
     if (is_live(share, page, base + at * unit_bytes)) visit(at);
   }
 }

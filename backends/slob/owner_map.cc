@@ -9,10 +9,10 @@ constexpr std::uint64_t all_in_use = (std::uint64_t{1} << maps_in_page) - 1;
 
 }  // namespace
 
-unsigned next_start(const pages::Page* page, unsigned from) noexcept {
+unsigned next_start(std::uint8_t* map, unsigned from) noexcept {
   constexpr unsigned granule_units = map_granule_bytes / unit_bytes;
   for (unsigned granule = from / granule_units; granule < map_bytes; ++granule) {
-    const unsigned value = load_byte(page, granule);
+    const unsigned value = load_byte(map, granule);
     if (value == 0 || (value & continued_bit) != 0) continue;
     const unsigned half = (value & half_bit) != 0;
     const unsigned start = granule * granule_units + half * (granule_units / 2);

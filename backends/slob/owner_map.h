@@ -17,6 +17,7 @@
 #include <cstdint>
 
 #include "backends/slob/geometry.h"
+#include "common/base/attributes.h"
 #include "common/base/intrusive_list.h"
 #include "common/pages/page.h"
 
@@ -47,12 +48,12 @@ inline std::uint8_t* map_of(const pages::Page* page) noexcept {
 
 inline constexpr std::uint8_t half_bit = 0x80, continued_bit = 0x40, id_bits = 0x3f;
 
-inline std::uint8_t load_byte(const pages::Page* page, std::size_t granule) noexcept {
-  std::atomic_ref<std::uint8_t> byte(map_of(page)[granule]);
+inline std::uint8_t load_byte(std::uint8_t* map, std::size_t granule) noexcept {
+  std::atomic_ref<std::uint8_t> byte(map[granule]);
   return byte.load(std::memory_order_relaxed);
 }
-inline void store_byte(const pages::Page* page, std::size_t granule, unsigned value) noexcept {
-  std::atomic_ref<std::uint8_t> byte(map_of(page)[granule]);
+inline void store_byte(std::uint8_t* map, std::size_t granule, unsigned value) noexcept {
+  std::atomic_ref<std::uint8_t> byte(map[granule]);
   byte.store(static_cast<std::uint8_t>(value), std::memory_order_relaxed);
 }
 
@@ -71,48 +72,45 @@ inline unsigned half_at(std::size_t offset) noexcept {
 }
 
 // offset: bytes from the page's start, any value below page_bytes. none: no block starts there.
-inline OwnerId id_at(const pages::Page* page, std::size_t offset) noexcept {
+inline OwnerId id_at(std::uint8_t* map, std::size_t offset) noexcept {
   const std::size_t granule = offset / map_granule_bytes;
-  const unsigned byte = load_byte(page, granule);
-  const unsigned id = byte ^ half_at(offset);
+  const unsigned id = load_byte(map, granule) ^ half_at(offset);
   if (offset % min_align_bytes != 0 || id > id_bits) return owner_id::none;
   if (id < owner_id::first_wide) return static_cast<OwnerId>(id);
-  const unsigned more = load_byte(page, granule + 1);
+  const unsigned more = load_byte(map, granule + 1);
   const unsigned low = (more & id_bits) | (more & half_bit) >> 1;
   return static_cast<OwnerId>(owner_id::first_wide + (id - owner_id::first_wide) * 128 + low);
 }
 
-// Whether a block of id starts at offset: one compare of one byte for most caches.
-inline bool starts_at(const pages::Page* page, std::size_t offset, OwnerId id) noexcept {
-  const IdBytes bytes(id);
+// Whether a block of this id starts at offset: one compare of one byte for most caches.
+KMEM_FAST bool starts_at(std::uint8_t* map, std::size_t offset, IdBytes id) noexcept {
   const std::size_t granule = offset / map_granule_bytes;
-  if (offset % min_align_bytes != 0) return false;
-  if (load_byte(page, granule) != (bytes.first | half_at(offset))) return false;
-  return bytes.second == 0 || load_byte(page, granule + 1) == bytes.second;
+  if (offset % min_align_bytes != 0 || load_byte(map, granule) != (id.first | half_at(offset)))
+    return false;
+  return id.second == 0 || load_byte(map, granule + 1) == id.second;
 }
 
-// Where none started.
-inline void mark_start(const pages::Page* page, unsigned at, OwnerId id) noexcept {
+// Where none starts. at: in units.
+inline void mark_start(std::uint8_t* map, unsigned at, IdBytes id) noexcept {
   const std::size_t offset = at * unit_bytes;
   KMEM_ASSERT_EQ(offset % min_align_bytes, 0);
-  KMEM_ASSERT_EQ(load_byte(page, offset / map_granule_bytes), 0);
-  const IdBytes bytes(id);
-  store_byte(page, offset / map_granule_bytes, bytes.first | half_at(offset));
-  if (bytes.second != 0) store_byte(page, offset / map_granule_bytes + 1, bytes.second);
+  KMEM_ASSERT_EQ(load_byte(map, offset / map_granule_bytes), 0);
+  store_byte(map, offset / map_granule_bytes, id.first | half_at(offset));
+  if (id.second != 0) store_byte(map, offset / map_granule_bytes + 1, id.second);
 }
-inline void clear_start(const pages::Page* page, unsigned at) noexcept {
+inline void clear_start(std::uint8_t* map, unsigned at) noexcept {
   const std::size_t granule = at * unit_bytes / map_granule_bytes;
-  const bool wide = (load_byte(page, granule) & id_bits) >= owner_id::first_wide;
-  store_byte(page, granule, 0);
-  if (wide) store_byte(page, granule + 1, 0);
+  const bool wide = (load_byte(map, granule) & id_bits) >= owner_id::first_wide;
+  store_byte(map, granule, 0);
+  if (wide) store_byte(map, granule + 1, 0);
 }
-inline void change_start(const pages::Page* page, unsigned at, OwnerId id) noexcept {
-  clear_start(page, at);
-  mark_start(page, at, id);
+inline void change_start(std::uint8_t* map, unsigned at, OwnerId id) noexcept {
+  clear_start(map, at);
+  mark_start(map, at, IdBytes(id));
 }
 
 // The first block in use that starts at or after `from` (in units); page_units: none.
-unsigned next_start(const pages::Page* page, unsigned from) noexcept;
+unsigned next_start(std::uint8_t* map, unsigned from) noexcept;
 
 // The pages that maps are in. All under Heap::lock.
 class MapPages {

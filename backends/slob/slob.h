@@ -97,7 +97,7 @@ class Cache {
   void free(void* object, Page* page) noexcept;
   bool alloc_bulk(gfp_t gfp, std::size_t n, void** objects) noexcept;
   void free_bulk(std::size_t n, void** objects) noexcept;
-  bool owns(const Page* page, const void* object) const noexcept {
+  KMEM_FAST bool owns(const Page* page, const void* object) const noexcept {
     return heap().owns(share_, page, object);
   }
 

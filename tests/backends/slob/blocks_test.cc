@@ -38,7 +38,7 @@ class SlobBlocks : public SlobTest {
   }
   void put(std::size_t offset, std::size_t bytes) {
     const auto at = static_cast<unsigned>(offset / unit_bytes);
-    clear_start(page_, at);
+    clear_start(map_of(page_), at);
     insert(page_, at, static_cast<unsigned>(bytes / unit_bytes), page_units);
   }
   struct Free {
@@ -104,8 +104,8 @@ TEST_F(SlobBlocks, WhatLiesBeforeAnAlignedStartStaysFree) {
 
 TEST_F(SlobBlocks, AlignmentIsOfTheObjectBehindTheLead) {
   EXPECT_EQ(get(request(8 + 256, 256, 8)), 256);
-  EXPECT_EQ(id_at(page_, 248), owner_id::first_cache);
-  EXPECT_EQ(id_at(page_, 256), owner_id::none);
+  EXPECT_EQ(id_at(map_of(page_), 248), owner_id::first_cache);
+  EXPECT_EQ(id_at(map_of(page_), 256), owner_id::none);
   EXPECT_EQ(free_blocks(), (std::vector<Free>{{0, 248}, {512, 3584}}));
 }
 
