@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "common/base/attributes.h"
 #include "common/pages/page.h"
 #include "common/slab/spec.h"
 
@@ -14,9 +13,9 @@ namespace kmem {
 // How many pointers from the front are objects of the cache owner, as its owns() would find each.
 // objects_bytes(slab): from the slab's first object to its last one's end.
 template <class ObjectsBytes>
-KMEM_FAST std::size_t count_owned(const void* owner, const ObjectDivider& divider,
-                                  ObjectsBytes objects_bytes, std::size_t n,
-                                  void* const* objects) noexcept {
+inline std::size_t count_owned(const void* owner, const ObjectDivider& divider,
+                               ObjectsBytes objects_bytes, std::size_t n,
+                               void* const* objects) noexcept {
   std::size_t owned = 0;
   while (owned < n) {
     const pages::Page* page = pages::page_of(objects[owned]);
