@@ -2,6 +2,8 @@
 // object and makes its slab the CPU's, or leaves nothing behind.
 #pragma once
 
+#include <sched.h>
+
 #include <algorithm>
 
 #include "backends/slub/slub.h"
@@ -138,13 +140,13 @@ void* Cache<Policy>::take_free_list(Page* slab) noexcept {
 template <class Policy>
 auto Cache<Policy>::grab_partials(gfp_t gfp, int node, std::size_t objects) noexcept -> Grab {
   const int home = node == no_node ? home_node() : node;
-  Grab grab = grab_from(nodes_[home], objects);
+  Grab grab = grab_from(nodes_[home], gfp, objects);
   if (grab.use.first != nullptr || node_count_ == 1) return grab;
   if (((gfp & gfp::thisnode) != 0 && node != no_node) || !may_defragment()) return grab;
   for (int rank = 1; rank < node_count_; ++rank) {
     Node& other = nodes_[nodes::nearest(home, rank)];
     if (other.nr_partial.load(std::memory_order_relaxed) <= geometry_.min_partial) continue;
-    grab = grab_from(other, objects);
+    grab = grab_from(other, gfp, objects);
     if (grab.use.first != nullptr) break;
   }
   return grab;
@@ -161,12 +163,11 @@ bool Cache<Policy>::may_defragment() noexcept {
 }
 
 template <class Policy>
-auto Cache<Policy>::grab_from(Node& node, std::size_t objects) noexcept -> Grab {
+auto Cache<Policy>::grab_from(Node& node, gfp_t gfp, std::size_t objects) noexcept -> Grab {
   Grab grab;
-  if (node.nr_partial.load(std::memory_order_relaxed) == 0) return grab;
+  if (node.nr_partial.load(std::memory_order_relaxed) == 0 || !lock_for(node, gfp)) return grab;
   const unsigned extra_max = geometry_.cpu_partial_slabs / 2 + 1;
   std::size_t got = 0;
-  lock(node);
   while (ListNode* link = node.partial.front()) {
     const bool enough = got >= objects;
     if (grab.use.count == slabs_per_hold || (enough && grab.extra.count == extra_max)) break;
@@ -179,6 +180,19 @@ auto Cache<Policy>::grab_from(Node& node, std::size_t objects) noexcept -> Grab 
   note(Event::alloc_from_partial, grab.use.count);
   note(Event::cpu_partial_node, grab.extra.count);
   return grab;
+}
+
+// A caller that must not wait gives up after a while: the holder may be the thread that it
+// interrupted. Until then it lets a holder run that was only preempted.
+template <class Policy>
+bool Cache<Policy>::lock_for(Node& node, gfp_t gfp) noexcept {
+  constexpr unsigned spins = 16, tries_max = 64 * spins;
+  if ((gfp & gfp::direct_reclaim) != 0) return lock(node), true;
+  for (unsigned tries = 1; tries <= tries_max; ++tries) {
+    if (node.list_lock.try_lock()) return count(Event::list_lock), true;
+    if (tries % spins == 0) sched_yield();
+  }
+  return false;
 }
 
 template <class Policy>
@@ -219,7 +233,10 @@ Page* Cache<Policy>::new_slab(gfp_t gfp, int node) noexcept {
     for (unsigned i = 0; i < objects; ++i) ctor_(object_at(slab, i));
   }
   Node& home = node_of(slab);
-  lock(home);
+  if (!lock_for(home, gfp)) {
+    pages::free(slab);
+    return nullptr;
+  }
   home.all.add(slab);
   ++home.nr_slabs;
   home.total_objects += objects;

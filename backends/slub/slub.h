@@ -225,7 +225,8 @@ class Cache {
   };
   Grab grab_partials(gfp_t gfp, int node, std::size_t objects) noexcept;
   bool may_defragment() noexcept;
-  Grab grab_from(Node& node, std::size_t objects) noexcept;
+  Grab grab_from(Node& node, gfp_t gfp, std::size_t objects) noexcept;
+  bool lock_for(Node& node, gfp_t gfp) noexcept;
   void keep_for_cpu(SlabChain& chain) noexcept;
   Page* pop_cpu_partial() noexcept;
   void* take_free_list(Page* slab) noexcept;

@@ -220,6 +220,39 @@ TEST_F(SlubStates, ShortMemoryFallsBackToTheSmallestOrder) {
   expect_valid();
 }
 
+TEST_F(SlubStates, TheTailOfAShortSlabIsNoObject) {
+  create(1500);
+  ASSERT_GT(cache_.geometry().order, cache_.geometry().order_min);
+  pages::fail_allocation(1);
+  live_.push_back(alloc());
+  auto* const first = pages::address_of(slab_of(live_[0]));
+  const unsigned fit = state_of(slab_of(live_[0])).objects();
+  ASSERT_LT(fit, objects());
+  void* pointers[8];
+  for (unsigned i = 0; i <= fit; ++i) {
+    pointers[i] = first + i * cache_.geometry().slot_bytes;
+    EXPECT_EQ(cache_.owns(pages::page_of(pointers[i]), pointers[i]), i < fit) << i;
+  }
+  EXPECT_EQ(cache_.count_owned(fit + 1, pointers), fit);
+}
+
+TEST_F(SlubStates, CountOwnedStopsWhereOwnsWouldSayNo) {
+  create(104);
+  for (unsigned i = 0; i < 3 * objects(); ++i) live_.push_back(alloc());
+  int local = 0;
+  void* const strangers[] = {&local, nullptr, static_cast<char*>(live_[1]) + 8,
+                             pages::address_of(slab_of(live_[0])) + 4092};
+  for (void* stranger : strangers) {
+    for (std::size_t at : {std::size_t{0}, std::size_t{1}, live_.size() / 2, live_.size() - 1}) {
+      std::vector<void*> pointers = live_;
+      pointers[at] = stranger;
+      EXPECT_EQ(cache_.count_owned(pointers.size(), pointers.data()), at);
+    }
+  }
+  EXPECT_EQ(cache_.count_owned(live_.size(), live_.data()), live_.size());
+  EXPECT_EQ(cache_.count_owned(0, nullptr), 0u);
+}
+
 TEST_F(SlubStates, NoMemoryIsNullAndLeavesNothing) {
   create(2000);
   pages::fail_allocation(1, true);
