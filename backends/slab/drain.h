@@ -184,6 +184,7 @@ bool Cache<Policy>::shrink() noexcept {
   bool remain = false;
   for (int node = 0; node < node_count_; ++node) {
     NodeLists& lists = nodes_[node];
+    trim_shared(lists);
     if (!keeps_empty_slabs_) release_free_slabs(lists, SIZE_MAX);
     Guard guard(lists.lock);
     remain |= !lists.full.empty() || !lists.partial.empty();
@@ -232,6 +233,25 @@ void Cache<Policy>::empty_shared(NodeLists& lists, std::size_t n, List& doomed) 
   free_block(lists, shared.entries, n, doomed);
   std::memmove(shared.entries, shared.entries + n, left * sizeof(void*));
   shared.available.store(static_cast<unsigned>(left), std::memory_order_relaxed);
+}
+
+// Bulk demand is forgotten, and with it the part of the array beyond the limit, if that is empty.
+template <class Policy>
+void Cache<Policy>::trim_shared(NodeLists& lists) noexcept {
+  SharedArray& shared = lists.shared;
+  shared.demand.store(0, std::memory_order_relaxed);
+  const unsigned limit = shared.limit.load(std::memory_order_relaxed);
+  if (shared.capacity.load(std::memory_order_relaxed) == limit) return;
+  SharedArray fresh;
+  if (!create_shared(fresh, limit)) return;
+  lock(lists);
+  const unsigned available = shared.available.load(std::memory_order_relaxed);
+  if (available <= limit) {
+    if (available != 0) std::memcpy(fresh.entries, shared.entries, available * sizeof(void*));
+    swap_entries(shared, fresh);
+  }
+  lists.lock.unlock();
+  destroy_shared(fresh);
 }
 
 // Up to most free slabs, those that were free longest first; returns how many.
@@ -322,7 +342,7 @@ void Cache<Policy>::reap_nodes() noexcept {
       const unsigned limit = lists.shared.limit.load(std::memory_order_relaxed);
       empty_shared(lists, reap_size(available, limit), doomed);
     }
-    if (!lists.shared.touched) lists.shared.demand.store(0, std::memory_order_relaxed);
+    const bool idle = !lists.shared.touched;
     lists.shared.touched = false;
     const bool wanted = lists.free_touched || keeps_empty_slabs_;
     const std::size_t most =
@@ -330,6 +350,7 @@ void Cache<Policy>::reap_nodes() noexcept {
     lists.free_touched = false;
     lists.lock.unlock();
     destroy_slabs(doomed);
+    if (idle) trim_shared(lists);
     lists.reaped.add(release_free_slabs(lists, most));
   }
 }

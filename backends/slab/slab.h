@@ -55,6 +55,7 @@
 #include "common/base/intrusive_list.h"
 #include "common/pages/pages.h"
 #include "common/percpu/policies.h"
+#include "common/slab/owned.h"
 #include "common/slab/spec.h"
 #include "common/stats/counters.h"
 #include "common/sync/ranked_lock.h"
@@ -221,6 +222,12 @@ class Cache {
     return (offset < objects_bytes_) & divider_.divides(offset);
   }
 
+  // How many pointers from the front are objects of this cache: cheaper than owns() for each.
+  KMEM_FAST std::size_t count_owned(std::size_t n, void* const* objects) const noexcept {
+    const auto objects_bytes = [this](const Page*) -> std::size_t { return objects_bytes_; };
+    return kmem::count_owned(this, divider_, objects_bytes, n, objects);
+  }
+
   bool shrink() noexcept;
   bool retune(const Tunables& wanted) noexcept;
   Tunables tunables() const noexcept;
@@ -312,6 +319,7 @@ class Cache {
   void flush_aliens() noexcept;
   void flush_shared() noexcept;
   void empty_shared(NodeLists& lists, std::size_t n, List& doomed) noexcept;
+  void trim_shared(NodeLists& lists) noexcept;
   std::size_t release_free_slabs(NodeLists& lists, std::size_t most) noexcept;
   void reap_if_due() noexcept;
   void reap_aliens() noexcept;
