@@ -75,7 +75,9 @@ std::size_t chunk_of(const Page* page) noexcept { return index_of(page) / chunk_
 
 }  // namespace
 
-constinit Arena arena = {0, 0, &page_before_start};
+// The base is one from which no pointer of this system is near: whatever mixture of old and new
+// words a thread reads while another one starts, it comes to a null page.
+constinit Arena arena = {std::uintptr_t{1} << 63, 0, &page_before_start};
 constinit std::uint8_t* block_states = nullptr;
 
 bool reserve_arena() noexcept {

@@ -1,8 +1,10 @@
 // What the environment says about pages, each in a child: KMEM_ARENA_BYTES, KMEM_LIMIT_BYTES,
 // KMEM_DECAY_MS, KMEM_FAKE_NODES; and what happens when the arena is exhausted.
 #include <gtest/gtest.h>
+#include <sys/resource.h>
 
 #include <cstring>
+#include <fstream>
 #include <vector>
 
 #include "common/nodes/topology.h"
@@ -35,14 +37,36 @@ TEST(Start, RefusedSizesGiveTheDefaultAndOneLine) {
   }
 }
 
+// What this process has mapped, in bytes.
+std::size_t mapped_bytes() {
+  std::size_t mapped_pages = 0;
+  std::ifstream("/proc/self/statm") >> mapped_pages;
+  return mapped_pages * page_bytes;
+}
+
 TEST(Start, AnArenaThatCannotBeHadIsHalved) {
   expect_in_child(
-      {{"KMEM_ARENA_BYTES", "16T"}},
+      {{"KMEM_ARENA_BYTES", "4G"}},
       [] {
-        // The page array beside it takes 256 GiB more of address space.
-        return start() && arena.page_count * page_bytes >= std::size_t{16} << 20;
+        // 1 GiB and the tables for it fit, 2 GiB do not.
+        const rlim_t address_space = mapped_bytes() + (std::size_t{1536} << 20);
+        const rlimit limit = {address_space, address_space};
+        if (setrlimit(RLIMIT_AS, &limit) != 0 || !start()) return false;
+        Page* head = alloc_on(no_node, max_order, gfp::kernel);
+        return head != nullptr && arena.page_count * page_bytes == std::size_t{1} << 30;
       },
-      "");
+      "^kmem: arena: 1024 MiB instead of 4096 MiB could be reserved\n$");
+}
+
+TEST(Start, WithoutAnyAddressSpaceThereIsNoMemory) {
+  expect_in_child({}, [] {
+    const rlim_t address_space = mapped_bytes() + (std::size_t{8} << 20);
+    const rlimit limit = {address_space, address_space};
+    if (setrlimit(RLIMIT_AS, &limit) != 0) return false;
+    return !start() && alloc_on(no_node, 0, gfp::kernel) == nullptr &&
+           metadata_alloc(64) == nullptr && alloc_run(5 << 20, no_node, gfp::kernel) == nullptr &&
+           release_free() == 0 && usage().allocated_bytes == 0 && is_null_page(page_of(&limit));
+  });
 }
 
 TEST(Start, AnExhaustedArenaIsNoMemoryAndRecovers) {
