@@ -229,7 +229,7 @@ bool Cache<Policy>::retune(const Tunables& wanted) noexcept {
   // The last of several drains reads the last length that was set.
   cpus_.drain([this](CpuState& state, unsigned) {
     state.lifo.limit = hiwater();
-    if (state.lifo.count <= state.lifo.limit) return;
+    if (state.lifo.list.count() <= state.lifo.limit) return;
     const percpu::Pair lifo = cpus_.template detach<lifo_field>(state);
     free_mixed(lifo.first, reinterpret_cast<std::uintptr_t>(lifo.second));
   });

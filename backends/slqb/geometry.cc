@@ -49,7 +49,7 @@ QueueLength queue_length(std::size_t slot_bytes) noexcept {
 }
 
 bool legal(const QueueLength& length) noexcept {
-  return length.freebatch > 0 && length.freebatch <= 0xffff &&
+  return length.freebatch > 0 && length.hiwater <= 0xffff && length.freebatch <= 0xffff &&
          length.freebatch - 1 <= length.hiwater;
 }
 

@@ -16,8 +16,8 @@ struct QueueLength {
 // 256 objects a batch, but no more than 64 pages of them, and no fewer than 4 pages of them.
 QueueLength queue_length(std::size_t slot_bytes) noexcept;
 
-// What a caller may set: freebatch > 0, and at most one more than the queue holds; a CPU's remote
-// list counts to 16 bits.
+// What a caller may set: freebatch > 0, and at most one more than the queue holds; the queues of a
+// CPU have 16 bits for their length.
 bool legal(const QueueLength& length) noexcept;
 
 // objects == 0: no slab can hold one.

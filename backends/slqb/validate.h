@@ -88,9 +88,10 @@ const char* Cache<Policy>::validate_queue(const Chain& chain, const CacheList* o
 template <class Policy>
 const char* Cache<Policy>::validate_cpu(const CpuState& state, Census& census) const noexcept {
   const percpu::CountedList& lifo = state.lifo;
-  if (lifo.count > lifo.limit || lifo.limit != hiwater()) return "I6: a LIFO is within hiwater";
+  const std::size_t length = lifo.list.count();
+  if (length > lifo.limit || lifo.limit != hiwater()) return "I6: a LIFO is within hiwater";
   const char* broken =
-      validate_queue({lifo.head, nullptr, lifo.count}, nullptr, static_cast<int>(lifo.node),
+      validate_queue({lifo.list.head(), nullptr, length}, nullptr, static_cast<int>(lifo.node),
                      "I6: a LIFO is as long as its count", census);
   if (broken != nullptr) return broken;
   const Waiting waiting({state.rlist.head, state.rlist.owner});

@@ -21,27 +21,34 @@ inline void store_link(void* object, std::size_t link, void* next) noexcept {
   std::memcpy(static_cast<char*>(object) + link, &next, sizeof(next));
 }
 
-// The second word of a list's pair: its owner, or its count.
-inline void* second_of(const OwnedList& list) noexcept { return list.owner; }
-inline void* second_of(const CountedList& list) noexcept {
-  return reinterpret_cast<void*>(list.count);
+inline Pair pair_of(CountedHead list) noexcept {
+  return {list.head(), reinterpret_cast<void*>(list.count())};
 }
-inline void set_second(OwnedList& list, void* second) noexcept { list.owner = second; }
-inline void set_second(CountedList& list, void* second) noexcept {
-  list.count = reinterpret_cast<std::uint64_t>(second);
+inline CountedHead counted(Pair pair) noexcept {
+  const auto count = reinterpret_cast<std::uint64_t>(pair.second);
+  KMEM_ASSERT(count <= CountedHead::count_most);
+  return CountedHead(pair.first, count);
 }
-inline void count_down(OwnedList&, std::size_t) noexcept {}
-inline void count_down(CountedList& list, std::size_t n) noexcept {
-  KMEM_ASSERT(list.count >= n);
-  list.count -= n;
+
+// A list's pair: its head, and its owner or count.
+inline Pair read(const OwnedList& list) noexcept { return {list.head, list.owner}; }
+inline Pair read(const CountedList& list) noexcept { return pair_of(list.list); }
+inline void write(OwnedList& list, Pair pair) noexcept {
+  list.head = pair.first;
+  list.owner = pair.second;
+}
+inline void write(CountedList& list, Pair pair) noexcept { list.list = counted(pair); }
+// n objects have left: head is the one behind them.
+inline void advance(OwnedList& list, void* head, std::size_t) noexcept { list.head = head; }
+inline void advance(CountedList& list, void* head, std::size_t n) noexcept {
+  KMEM_ASSERT(list.list.count() >= n);
+  list.list = CountedHead(head, list.list.count() - n);
 }
 
 template <class List>
 void* pop(List& list, std::size_t link) noexcept {
-  void* const head = list.head;
-  if (head == nullptr) return nullptr;
-  list.head = load_link(head, link);
-  count_down(list, 1);
+  void* const head = read(list).first;
+  if (head != nullptr) advance(list, load_link(head, link), 1);
   return head;
 }
 
@@ -55,45 +62,37 @@ inline Push push(OwnedList& list, void* first, void* last, void* owner, std::siz
 
 inline Push push(CountedList& list, void* first, void* last, std::uint64_t n, std::uint64_t node,
                  std::size_t link) noexcept {
-  if (list.head == first) return Push::duplicate;
-  if (list.node != node || list.count + n > list.limit) return Push::refused;
-  store_link(last, link, list.head);
-  list.head = first;
-  list.count += n;
+  void* const head = list.list.head();
+  if (head == first) return Push::duplicate;
+  if (list.node != node || list.list.count() + n > list.limit) return Push::refused;
+  store_link(last, link, head);
+  list.list = CountedHead(first, list.list.count() + n);
   return Push::done;
 }
 
 template <class List>
 std::size_t take(List& list, void** out, std::size_t n, std::size_t link) noexcept {
   std::size_t k = 0;
-  void* head = list.head;
+  void* head = read(list).first;
   for (; k < n && head != nullptr; ++k) {
     out[k] = head;
     head = load_link(head, link);
   }
-  list.head = head;
-  count_down(list, k);
+  advance(list, head, k);
   return k;
-}
-
-template <class List>
-Pair read(const List& list) noexcept {
-  return {list.head, second_of(list)};
 }
 
 template <class List>
 bool cas(List& list, Pair expected, Pair desired) noexcept {
   if (read(list) != expected) return false;
-  list.head = desired.first;
-  set_second(list, desired.second);
+  write(list, desired);
   return true;
 }
 
 template <class List>
 Pair detach(List& list) noexcept {
   const Pair pair = read(list);
-  list.head = nullptr;
-  set_second(list, nullptr);
+  write(list, {nullptr, nullptr});
   return pair;
 }
 

@@ -129,12 +129,17 @@ class RseqCpus {
   }
   template <auto F>
   Pair read() noexcept {
-    return use_sequences ? rseq::read_pair<F.offset>(gate_.word()) : fallback_.template read<F>();
+    if (!use_sequences) return fallback_.template read<F>();
+    if constexpr (owned<F>) return rseq::read_pair<F.offset>(gate_.word());
+    if constexpr (!owned<F>) return exclusive::pair_of(rseq::read_counted<F.offset>(gate_.word()));
   }
   template <auto F>
   bool cas(Pair expected, Pair desired) noexcept {
-    return use_sequences ? rseq::cas_pair<F.offset>(gate_.word(), expected, desired)
-                         : fallback_.template cas<F>(expected, desired);
+    if (!use_sequences) return fallback_.template cas<F>(expected, desired);
+    if constexpr (owned<F>) return rseq::cas_pair<F.offset>(gate_.word(), expected, desired);
+    if constexpr (!owned<F>)
+      return rseq::cas_counted<F.offset>(gate_.word(), exclusive::counted(expected),
+                                         exclusive::counted(desired));
   }
 
  private:

@@ -120,66 +120,66 @@ KMEM_FAST Push push_owned(const GateWord& gate, void* first, void* last, void* o
   return pushed(done, head == first);
 }
 
-// What a pop adds to (head, count).
-[[gnu::visibility("hidden")]] alignas(16) inline constexpr std::uint64_t one_less[2] = {
-    0, ~std::uint64_t{0}};
-
-// head = slot.head; empty (ZF) if 0
-// commit (head, count) = (*(head + link), count - 1)
+// word = slot.word; head = word >> 16; empty (ZF) if 0
+// commit slot.word = *(head + link) << 16 | (word & 0xffff) - 1
 template <std::uint32_t field>
 KMEM_FAST void* pop_counted(const GateWord& gate, std::size_t link) noexcept {
-  void *head, *slot;
+  void *head, *slot, *next, *count;
   bool empty;
   asm volatile(KMEM_RSEQ("movq %c[f](%[slot]), %[head]\n\t"
-                         "testq %[head], %[head]\n\t"
+                         "movzwl %w[head], %k[count]\n\t"
+                         "shrq $16, %[head]\n\t"
                          "jz 2f\n\t"
-                         "movq (%[head],%[link]), %%xmm0\n\t"
-                         "movhps %c[f]+8(%[slot]), %%xmm0\n\t"
-                         "paddq %[one_less], %%xmm0\n\t"
-                         "movaps %%xmm0, %c[f](%[slot])")
-               : [head] "=&r"(head), [slot] "=&r"(slot), "=@ccz"(empty)
-               : KMEM_RSEQ_INPUTS, [link] "r"(link), [one_less] "m"(one_less)
-               : "xmm0", "memory");
+                         "movq (%[head],%[link]), %[next]\n\t"
+                         "shlq $16, %[next]\n\t"
+                         "testq %[head], %[head]\n\t"  // not ZF: the shift may have set it
+                         "leaq -1(%[next],%[count]), %[next]\n\t"
+                         "movq %[next], %c[f](%[slot])")
+               : [head] "=&r"(head), [slot] "=&r"(slot), [next] "=&r"(next), [count] "=&r"(count),
+                 "=@ccz"(empty)
+               : KMEM_RSEQ_INPUTS, [link] "r"(link)
+               : "memory");
   return popped(head, empty);
 }
 
-// duplicate if slot.head == first; refused if slot.node != node or slot.count + n > slot.limit
-// *(last + link) = slot.head
-// commit (head, count) = (first, count + n)
+// head = slot.word >> 16; duplicate if head == first
+// refused if slot.node != node or count + n > slot.limit, which is at most 0xffff
+// *(last + link) = head
+// commit slot.word = first << 16 | count + n
 template <std::uint32_t field>
 KMEM_FAST Push push_counted(const GateWord& gate, void* first, void* last, std::uint64_t n,
                             std::uint64_t node, std::size_t link) noexcept {
-  void *slot, *head, *count;
+  void *slot, *head, *count, *word;
   bool done;  // not above the limit: CF or ZF
   asm volatile(KMEM_RSEQ("movq %c[f](%[slot]), %[head]\n\t"
+                         "movzwl %w[head], %k[count]\n\t"
+                         "shrq $16, %[head]\n\t"
                          "cmpq %[first], %[head]\n\t"
                          "je 5f\n\t"
                          "cmpq %[node], %c[f]+24(%[slot])\n\t"
                          "jne 5f\n\t"
-                         "movq %c[f]+8(%[slot]), %[count]\n\t"
                          "addq %[n], %[count]\n\t"
+                         "movq %[first], %[word]\n\t"
+                         "shlq $16, %[word]\n\t"
+                         "orq %[count], %[word]\n\t"
                          "cmpq %c[f]+16(%[slot]), %[count]\n\t"
                          "ja 2f\n\t"
                          "movq %[head], (%[last],%[link])\n\t"
-                         "movq %[first], %%xmm0\n\t"
-                         "movq %[count], %%xmm1\n\t"
-                         "punpcklqdq %%xmm1, %%xmm0\n\t"
-                         "movaps %%xmm0, %c[f](%[slot])")
+                         "movq %[word], %c[f](%[slot])")
                    KMEM_RSEQ_COLD("5:\ttestq %%rsp, %%rsp\n\t"  // neither CF nor ZF
                                   "jmp 2b\n\t")
-               : [slot] "=&r"(slot), [head] "=&r"(head), [count] "=&r"(count), "=@ccbe"(done)
-               : KMEM_RSEQ_INPUTS, [first] "r"(first), [last] "r"(last), [n] "r"(n),
-                 [node] "r"(node), [link] "r"(link)
-               : "xmm0", "xmm1", "memory");
+               : [slot] "=&r"(slot), [head] "=&r"(head), [count] "=&r"(count), [word] "=&r"(word),
+                 "=@ccbe"(done)
+               : KMEM_RSEQ_INPUTS, [first] "r"(first), [last] "r"(last), [n] "er"(n),
+                 [node] "er"(node), [link] "r"(link)
+               : "memory");
   return pushed(done, head == first);
 }
 
 // The walk of take: from the head, each object to out[k], until n or the end of the list. Nothing
-// is written if there is none.
-#define KMEM_RSEQ_WALK                    \
-  "xorl %k[k], %k[k]\n\t"                 \
-  "movq %c[f](%[slot]), %[head]\n\t"      \
-  "testq %[head], %[head]\n\t"            \
+// is written if there is none. load sets ZF if the head is 0.
+#define KMEM_RSEQ_WALK(load)              \
+  "xorl %k[k], %k[k]\n\t" load            \
   "jz 2f\n"                               \
   "5:\tmovq %[head], (%[out],%[k],8)\n\t" \
   "movq (%[head],%[link]), %[head]\n\t"   \
@@ -198,30 +198,33 @@ inline std::size_t take_owned(const GateWord& gate, void** out, std::size_t n,
   void *slot, *head;
   std::size_t k;
   if (n == 0) return 0;
-  asm volatile(KMEM_RSEQ(KMEM_RSEQ_WALK "movq %[head], %c[f](%[slot])")
-               : [slot] "=&r"(slot), [head] "=&r"(head), [k] "=&r"(k)
-               : KMEM_RSEQ_INPUTS, [out] "r"(out), [n] "r"(n), [link] "r"(link)
-               : "memory");
+  asm volatile(
+      KMEM_RSEQ(KMEM_RSEQ_WALK("movq %c[f](%[slot]), %[head]\n\t"
+                               "testq %[head], %[head]\n\t") "movq %[head], %c[f](%[slot])")
+      : [slot] "=&r"(slot), [head] "=&r"(head), [k] "=&r"(k)
+      : KMEM_RSEQ_INPUTS, [out] "r"(out), [n] "r"(n), [link] "r"(link)
+      : "memory");
   return k;
 }
 
 // k objects off the head, k <= n; nothing if there is none
-// commit (head, count) = (the link of the last, count - k)
+// commit slot.word = (the link of the last) << 16 | count - k
 template <std::uint32_t field>
 inline std::size_t take_counted(const GateWord& gate, void** out, std::size_t n,
                                 std::size_t link) noexcept {
-  void *slot, *head;
+  void *slot, *head, *count;
   std::size_t k;
   if (n == 0) return 0;
-  asm volatile(KMEM_RSEQ(KMEM_RSEQ_WALK "movq %[head], %%xmm0\n\t"
-                                        "movq %c[f]+8(%[slot]), %[head]\n\t"
-                                        "subq %[k], %[head]\n\t"
-                                        "movq %[head], %%xmm1\n\t"
-                                        "punpcklqdq %%xmm1, %%xmm0\n\t"
-                                        "movaps %%xmm0, %c[f](%[slot])")
-               : [slot] "=&r"(slot), [head] "=&r"(head), [k] "=&r"(k)
-               : KMEM_RSEQ_INPUTS, [out] "r"(out), [n] "r"(n), [link] "r"(link)
-               : "xmm0", "xmm1", "memory");
+  asm volatile(
+      KMEM_RSEQ(KMEM_RSEQ_WALK("movq %c[f](%[slot]), %[head]\n\t"
+                               "movzwl %w[head], %k[count]\n\t"
+                               "shrq $16, %[head]\n\t") "shlq $16, %[head]\n\t"
+                                                        "subq %[k], %[count]\n\t"
+                                                        "orq %[count], %[head]\n\t"
+                                                        "movq %[head], %c[f](%[slot])")
+      : [slot] "=&r"(slot), [head] "=&r"(head), [count] "=&r"(count), [k] "=&r"(k)
+      : KMEM_RSEQ_INPUTS, [out] "r"(out), [n] "r"(n), [link] "r"(link)
+      : "memory");
   return k;
 }
 
@@ -259,6 +262,35 @@ inline bool cas_pair(const GateWord& gate, Pair expected, Pair desired) noexcept
                : KMEM_RSEQ_INPUTS, [first] "r"(expected.first), [second] "r"(expected.second),
                  [new_first] "r"(desired.first), [new_second] "r"(desired.second)
                : "xmm0", "xmm1", "memory");
+  return equal;
+}
+
+// Both by one load, which is the "commit".
+template <std::uint32_t field>
+inline CountedHead read_counted(const GateWord& gate) noexcept {
+  void* slot;
+  std::uint64_t word;
+  asm volatile(KMEM_RSEQ("movq %c[f](%[slot]), %[word]")
+               : [slot] "=&r"(slot), [word] "=&r"(word)
+               : KMEM_RSEQ_INPUTS
+               : "memory");
+  return CountedHead(word);
+}
+
+// differs (not ZF) if the slot is not live (the dummy), or word != expected
+// commit word = desired
+template <std::uint32_t field>
+inline bool cas_counted(const GateWord& gate, CountedHead expected, CountedHead desired) noexcept {
+  void* slot;
+  bool equal;
+  asm volatile(KMEM_RSEQ("cmpl $1, 4(%[slot])\n\t"
+                         "jne 2f\n\t"
+                         "cmpq %[expected], %c[f](%[slot])\n\t"
+                         "jne 2f\n\t"
+                         "movq %[desired], %c[f](%[slot])")
+               : [slot] "=&r"(slot), "=@ccz"(equal)
+               : KMEM_RSEQ_INPUTS, [expected] "r"(expected), [desired] "r"(desired)
+               : "memory");
   return equal;
 }
 
