@@ -80,7 +80,7 @@ Geometry geometry(const CacheSpec& spec, unsigned cpus) noexcept {
   g.waste_bytes = (pages::page_bytes << g.order) - g.objects * g.slot_bytes;
   g.min_partial = std::clamp(log2_floor(g.slot_bytes) / 2, 5u, 10u);
   g.cpu_partial = cpu_partial_objects(g.slot_bytes);
-  g.cpu_partial_slabs = static_cast<unsigned>(divide_up(2 * g.cpu_partial, g.objects));
+  g.cpu_partial_slabs = static_cast<unsigned>(divide_up(std::size_t{2} * g.cpu_partial, g.objects));
   return g;
 }
 
