@@ -189,21 +189,22 @@ std::size_t Buddy::release(std::uint64_t epoch_max, std::size_t pages_max,
   return released;
 }
 
-// The block is on no list and its buddy does not merge with it: its states are ours without the
-// lock.
+// The block is on no list and its buddy does not merge with it: nobody changes its states, so they
+// may be read without the lock. They stay as they are, since a neighbour that merges reads them.
 void Buddy::discard_dirty(std::size_t index, std::size_t pages) noexcept {
   const std::size_t end = index + pages;
-  for (std::size_t start = index; start < end; ++start) {
-    if ((block_states[start] & dirty_mark) == 0) continue;
+  std::size_t start = index;
+  while (start < end) {
     std::size_t stop = start;
-    for (; stop < end && (block_states[stop] & dirty_mark) != 0; ++stop) block_states[stop] = 0;
-    os::discard(address_of(page_at(start)), (stop - start) * page_bytes);
-    start = stop;
+    while (stop < end && (block_states[stop] & dirty_mark) != 0) ++stop;
+    if (stop != start) os::discard(address_of(page_at(start)), (stop - start) * page_bytes);
+    start = stop + 1;
   }
 }
 
 void Buddy::give_clean(std::size_t index, unsigned order) noexcept {
   lock_.lock();
+  std::memset(block_states + index, 0, std::size_t{1} << order);
   const bool whole_clean_chunk = insert(index, order, 0, 0);
   lock_.unlock();
   if (whole_clean_chunk) give_chunks(page_at(align_down(index, chunk_pages)), 1);
