@@ -47,10 +47,10 @@ TEST_F(SlubNodes, CpuPartialSlabsOfTheWrongNodeGoHome) {
     slab.pop_back();
     keep(slab);
   }
-  ASSERT_EQ(cache_.peek(0).partial.count, 2u);
+  ASSERT_EQ(cache_.peek(0).partial.list.count(), 2u);
   live_.push_back(cache_.alloc_node(gfp::kernel, 1));
   EXPECT_EQ(node_of(live_.back()), 1);
-  EXPECT_EQ(cache_.peek(0).partial.count, 0u);
+  EXPECT_EQ(cache_.peek(0).partial.list.count(), 0u);
   EXPECT_EQ(cache_.partial_slabs(0), 3u);
   expect_valid();
 }

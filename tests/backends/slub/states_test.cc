@@ -72,8 +72,8 @@ TEST_F(SlubStates, AFullSlabGoesToTheCpuThatFreesItsFirstObject) {
   free(filled[0].back());
   filled[0].pop_back();
   Page* const slab = slab_of(filled[0][0]);
-  EXPECT_EQ(cache_.peek(1).partial.head, slab);
-  EXPECT_EQ(cache_.peek(1).partial.count, 1u);
+  EXPECT_EQ(cache_.peek(1).partial.list.head(), slab);
+  EXPECT_EQ(cache_.peek(1).partial.list.count(), 1u);
   EXPECT_FALSE(state_of(slab).frozen()) << "frozen only when a CPU takes it";
   EXPECT_EQ(cache_.partial_slabs(slab->node), 0u);
   EXPECT_EQ(count(Event::cpu_partial_free), 1u);
@@ -93,12 +93,12 @@ TEST_F(SlubStates, ACpuPartialOverflowMovesTheWholeListToTheNode) {
   on_cpu(1);
   const int node = slab_of(filled[0][0])->node;
   for (unsigned i = 0; i <= limit; ++i) {
-    EXPECT_EQ(cache_.peek(1).partial.count, i);
+    EXPECT_EQ(cache_.peek(1).partial.list.count(), i);
     EXPECT_EQ(cache_.partial_slabs(node), 0u);
     free(filled[i].back());
     filled[i].pop_back();
   }
-  EXPECT_EQ(cache_.peek(1).partial.count, 1u);
+  EXPECT_EQ(cache_.peek(1).partial.list.count(), 1u);
   EXPECT_EQ(cache_.partial_slabs(node), limit);
   EXPECT_EQ(count(Event::cpu_partial_drain), 1u);
   expect_valid();
@@ -120,7 +120,7 @@ TEST_F(SlubStates, ARefillFromTheNodeTakesHalfACpuPartialListMore) {
   on_cpu(2);
   live_.push_back(alloc());
   EXPECT_EQ(cache_.partial_slabs(0), limit + 2 - 1 - extra);
-  EXPECT_EQ(cache_.peek(2).partial.count, extra);
+  EXPECT_EQ(cache_.peek(2).partial.list.count(), extra);
   EXPECT_EQ(count(Event::alloc_from_partial), 1u);
   EXPECT_EQ(count(Event::cpu_partial_node), extra);
   expect_valid();
