@@ -1,7 +1,6 @@
 #include "common/pages/cpu_lists.h"
 
 #include <algorithm>
-#include <cstring>
 
 #include "common/base/assert.h"
 #include "common/pages/buddy.h"
@@ -76,7 +75,7 @@ KMEM_SLOW void CpuList::flush(unsigned order, std::uint32_t n, Buddy& buddy) noe
   buddy.give_blocks(blocks, n, order);
   uncharge(n * (page_bytes << order));
   count_[order] -= n;
-  std::memmove(blocks, blocks + n, count_[order] * sizeof(Page*));
+  std::copy(blocks + n, blocks + n + count_[order], blocks);
   remove_pages(n << order);
   set(least_, get(pages_));
 }

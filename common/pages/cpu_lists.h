@@ -57,7 +57,10 @@ class alignas(64) CpuList {
  private:
   static constexpr std::uint32_t high(unsigned order) noexcept { return high_pages >> order; }
   static constexpr std::uint32_t batch(unsigned order) noexcept { return batch_pages >> order; }
-  Page** stack(unsigned order) noexcept { return blocks_ + 2 * (high_pages - high(order)); }
+  // The stacks lie one behind the other: 64, 32, 16 and 8 entries.
+  Page** stack(unsigned order) noexcept {
+    return blocks_ + std::size_t{2} * (high_pages - high(order));
+  }
 
   void refill(unsigned order, Buddy& buddy) noexcept;
   void flush(unsigned order, std::uint32_t n, Buddy& buddy) noexcept;
