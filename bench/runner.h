@@ -30,8 +30,11 @@ struct Measured {
 
 struct RoundLimits {
   std::size_t rounds = 31;
-  std::uint64_t deadline_ns =
-      0;  // of now_ns(): no round begins after it, but for the first; 0: none
+  // No round but the first begins after it (of now_ns()); 0: none.
+  std::uint64_t deadline_ns = 0;
+  // A short turn in which the scheduler took the CPU away is measured again, this often at most:
+  // what it lost is not the competitor's cost.
+  unsigned repeats = 4;
 };
 
 // One unmeasured round, then as many as the limits allow. Each round starts with another

@@ -32,7 +32,7 @@ struct Ratio {
 
 struct Table {
   std::string title;
-  std::vector<std::string> columns;  // the first is left aligned, the others right
+  std::vector<std::string> columns;
   std::vector<std::vector<std::string>> rows;
   std::string note;  // a line below the table, may be empty
 };

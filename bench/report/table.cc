@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "bench/report/report.h"
 
@@ -31,12 +32,23 @@ std::vector<std::size_t> column_widths(const Table& table) {
   return widths;
 }
 
-std::string one_line(const std::vector<std::string>& cells,
-                     const std::vector<std::size_t>& widths) {
+// A column is text, and left aligned, if it is the first or any cell begins with a letter.
+std::vector<bool> left_aligned(const Table& table) {
+  std::vector<bool> left(table.columns.size(), false);
+  if (!left.empty()) left[0] = true;
+  for (const auto& row : table.rows)
+    for (std::size_t i = 0; i < row.size() && i < left.size(); ++i)
+      if (!row[i].empty() && std::isalpha(static_cast<unsigned char>(row[i][0])) != 0)
+        left[i] = true;
+  return left;
+}
+
+std::string one_line(const std::vector<std::string>& cells, const std::vector<std::size_t>& widths,
+                     const std::vector<bool>& left) {
   std::string line;
   for (std::size_t i = 0; i < cells.size() && i < widths.size(); ++i) {
     if (i > 0) line += "  ";
-    line += padded(cells[i], widths[i], i == 0);
+    line += padded(cells[i], widths[i], left[i]);
   }
   line.erase(line.find_last_not_of(' ') + 1);
   return line + "\n";
@@ -44,10 +56,12 @@ std::string one_line(const std::vector<std::string>& cells,
 
 std::string one_table(const Table& table) {
   const std::vector<std::size_t> widths = column_widths(table);
+  const std::vector<bool> left = left_aligned(table);
+  std::size_t total = 2 * (widths.size() - 1);
+  for (const std::size_t width : widths) total += width;
   std::string text = table.title.empty() ? "" : table.title + "\n";
-  const std::string header = one_line(table.columns, widths);
-  text += header + std::string(header.size() - 1, '-') + "\n";
-  for (const auto& row : table.rows) text += one_line(row, widths);
+  text += one_line(table.columns, widths, left) + std::string(total, '-') + "\n";
+  for (const auto& row : table.rows) text += one_line(row, widths, left);
   if (!table.note.empty()) text += table.note + "\n";
   return text;
 }

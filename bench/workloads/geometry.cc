@@ -137,7 +137,10 @@ Report run_geometry(const Settings& settings, Progress&) {
   if (!settings.check.empty()) {
     if (!settings.has_backend("slub"))
       throw BadRequest("--check: the file tells what SLUB chose; --backend must include slub");
-    if (!settings.sizes.empty()) throw BadRequest("--check: the sizes are the file's; omit --size");
+    if (!settings.sizes.empty() || settings.align != 0 || settings.flags != 0 ||
+        settings.constructor)
+      throw BadRequest(
+          "--check: sizes and flags are the file's; omit --size, --align, --flags and --ctor");
     check(report, settings);
     return report;
   }

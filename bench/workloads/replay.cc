@@ -2,6 +2,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
 
 #include "bench/subjects.h"
 #include "bench/workloads/replay_tables.h"
@@ -44,6 +47,21 @@ std::string slabinfo_path(const Settings& settings, const std::string& backend, 
   if (settings.backends.size() > 1) path += "-" + backend;
   if (settings.files.size() > 1) path += fmt::format("-{}", file + 1);
   return path;
+}
+
+// Before anything is measured: minutes of work must not end at a misspelt directory.
+void check_slabinfo_paths(const Settings& settings) {
+  for (std::size_t file = 0; file < settings.files.size(); ++file) {
+    for (const std::string& backend : settings.backends) {
+      const std::string path = slabinfo_path(settings, backend, file);
+      if (path.empty()) return;
+      std::FILE* opened = std::fopen(path.c_str(), "a");
+      if (opened == nullptr)
+        throw BadRequest(
+            fmt::format("--slabinfo-out: cannot write {}: {}", path, std::strerror(errno)));
+      std::fclose(opened);
+    }
+  }
 }
 
 class FileRun {
@@ -118,6 +136,7 @@ Report run_replay(const Settings& settings, Progress& progress) {
   Report report;
   report.workload = "replay";
   report.provenance = gather_provenance();
+  check_slabinfo_paths(settings);
   std::vector<trace::Program> programs;
   progress.start("reading", settings.files.size());
   for (const std::string& file : settings.files) {

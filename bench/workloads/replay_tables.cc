@@ -184,7 +184,8 @@ Table cache_table(const trace::Program& program, std::span<const ReplayResult> r
     table.rows.push_back(std::move(cells));
   }
   table.note =
-      "-: this design has no cache of that name, another class serves it; shared: all caches "
+      "-: no cache of that name in this design, another class or whole pages serve it; shared: all "
+      "caches "
       "share SLOB's pages";
   return table;
 }

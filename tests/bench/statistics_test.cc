@@ -69,6 +69,7 @@ TEST(Runner, CompetitorsTakeTurnsWithinARound) {
   Progress progress(true);
   RoundLimits limits;
   limits.rounds = 3;
+  limits.repeats = 0;
 
   const std::vector<Measured> measured = run_rounds(all, limits, progress);
 

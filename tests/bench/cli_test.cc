@@ -1,0 +1,160 @@
+// kmem-bench from outside: exit statuses, the one line of an error, and documents that parse. The
+// program's path is the first argument, the source tree's the second.
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <string>
+
+#include "tests/bench/run_program.h"
+
+namespace {
+
+using kmem::bench::Outcome;
+using kmem::bench::run;
+using kmem::bench::test_program;
+using Json = nlohmann::json;
+
+std::string source_root;
+
+std::string bundled_trace() { return source_root + "/bench/data/redis.ftrace.txt.xz"; }
+
+std::string temporary(const std::string& name) {
+  return std::filesystem::temp_directory_path() /
+         ("kmem-cli-" + std::to_string(::getpid()) + "-" + name);
+}
+
+double median_of(const Json& document, const std::string& subject, const std::string& metric) {
+  for (const Json& result : document["results"])
+    if (result["subject"] == subject && result["metric"] == metric) return result["median"];
+  ADD_FAILURE() << "no " << metric << " of " << subject;
+  return -1;
+}
+
+TEST(Cli, ListNamesTheFourBackends) {
+  const Outcome list = run("list --format json");
+  ASSERT_EQ(list.status, 0) << list.output;
+  const Json document = Json::parse(list.output);
+  EXPECT_EQ(document["workload"], "list");
+  for (const char* backend : {"slab", "slub", "slob", "slqb"})
+    EXPECT_EQ(median_of(document, backend, "available"), 1);
+  EXPECT_TRUE(document["provenance"].contains("cpu"));
+}
+
+TEST(Cli, BulkMeasuresEachBackendBatchAndPath) {
+  const Outcome bulk = run("bulk --rounds 2 --bulk 1,16 --format json");
+  ASSERT_EQ(bulk.status, 0) << bulk.output;
+  const Json document = Json::parse(bulk.output);
+  EXPECT_EQ(document["schema"], 1);
+  int improved = 0, floors = 0;
+  for (const Json& ratio : document["ratios"])
+    if (ratio["of"] == ratio["to"] && ratio["params"]["to_path"] == "generic") ++improved;
+  for (const Json& result : document["results"]) floors += result["kind"] == "floor" ? 1 : 0;
+  EXPECT_EQ(improved, 4 * 2);
+  EXPECT_EQ(floors, 3 * 2 * 2);
+}
+
+TEST(Cli, BulkOnTwoThreadsUnderALock) {
+  const Outcome bulk =
+      run("bulk --rounds 1 --bulk 8 --threads 2 --policy locked --backend slab,slub --format csv");
+  ASSERT_EQ(bulk.status, 0) << bulk.output;
+  EXPECT_NE(bulk.output.find("row,subject,to,kind,bulk,path,size,threads"), std::string::npos);
+}
+
+TEST(Cli, ReplayOfTheBundledTraceServesEveryEvent) {
+  const Outcome replay = run("replay --rounds 1 --format json " + bundled_trace());
+  ASSERT_EQ(replay.status, 0) << replay.output;
+  const Json document = Json::parse(replay.output);
+  for (const char* backend : {"slab", "slub", "slob", "slqb"}) {
+    EXPECT_EQ(median_of(document, backend, "failed_allocations"), 0) << backend;
+    const double slabs = median_of(document, backend, "peak_slab_bytes");
+    EXPECT_GE(slabs, median_of(document, backend, "peak_requested_bytes")) << backend;
+  }
+}
+
+TEST(Cli, ReplayIsTheSameEachTime) {
+  const std::string arguments = "replay --rounds 1 --backend slub --format json " + bundled_trace();
+  const Json first = Json::parse(run(arguments).output),
+             second = Json::parse(run(arguments).output);
+  for (const char* metric : {"peak_slab_bytes", "final_slab_bytes", "alloc_slow", "free_slow",
+                             "locks", "remote_frees", "slabs_created"})
+    EXPECT_EQ(median_of(first, "slub", metric), median_of(second, "slub", metric)) << metric;
+}
+
+TEST(Cli, SlabinfoIsVersion21) {
+  const std::string path = temporary("slabinfo");
+  const Outcome replay = run("replay --rounds 1 --backend slqb --quiet --slabinfo-out " + path +
+                             " " + bundled_trace());
+  ASSERT_EQ(replay.status, 0) << replay.output;
+  std::ifstream file(path);
+  std::string line;
+  std::getline(file, line);
+  EXPECT_EQ(line, "slabinfo - version: 2.1");
+  std::filesystem::remove(path);
+}
+
+TEST(Cli, GeometryCheckTellsDifferencesByItsStatus) {
+  const std::string path = temporary("rows-2cpu.csv");
+  const std::string header =
+      "cache,object_size,slab_size,align,order,objs_per_slab,min_partial,cpu_partial\n";
+  std::ofstream(path) << header << "dentry,192,192,8,0,21,5,120\n";
+  EXPECT_EQ(run("geometry --check " + path).status, 0);
+  std::ofstream(path) << header << "dentry,192,192,8,1,42,5,120\n";
+  const Outcome differs = run("geometry --check " + path);
+  EXPECT_EQ(differs.status, 1);
+  EXPECT_NE(differs.output.find("line 2, dentry: order is 0 here, 1 in the file"),
+            std::string::npos);
+  std::ofstream(path) << header << "dentry,192\n";
+  EXPECT_EQ(run("geometry --check " + path).status, 2);
+  std::filesystem::remove(path);
+}
+
+TEST(Cli, GeometryOfEachDesign) {
+  const Outcome geometry = run("geometry --size 192,2304 --flags HWCACHE_ALIGN --cpus 16");
+  EXPECT_EQ(geometry.status, 0);
+  for (const char* backend : {"slab", "slub", "slob", "slqb"})
+    EXPECT_NE(geometry.output.find(backend), std::string::npos);
+}
+
+TEST(Cli, BadRequestsAreOneLineAndStatusTwo) {
+  for (const char* arguments : {"", "bluk", "bulk --size 0", "bulk --nonsense", "replay",
+                                "geometry --check /nowhere.csv", "list --output /nowhere/file"}) {
+    const Outcome bad = run(arguments);
+    EXPECT_EQ(bad.status, 2) << arguments;
+    EXPECT_EQ(std::count(bad.output.begin(), bad.output.end(), '\n'), 1) << bad.output;
+    EXPECT_EQ(bad.output.rfind("kmem-bench: ", 0), 0u) << bad.output;
+  }
+}
+
+TEST(Cli, AFileThatIsNoTraceIsOneLineAndStatusOne) {
+  const std::string path = temporary("prose");
+  std::ofstream(path) << "Nothing of the kind.\n";
+  const Outcome prose = run("replay " + path);
+  EXPECT_EQ(prose.status, 1);
+  EXPECT_EQ(prose.output, "kmem-bench: no kmem events found in " + path + ": is it a trace?\n");
+  std::filesystem::remove(path);
+}
+
+TEST(Cli, OutputGoesToAFile) {
+  const std::string path = temporary("out.json"), page = temporary("out.html");
+  const Outcome list = run("list --format json --output " + path + " --report " + page);
+  EXPECT_EQ(list.status, 0);
+  EXPECT_TRUE(list.output.empty());
+  std::ifstream file(path);
+  EXPECT_EQ(Json::parse(file)["schema"], 1);
+  EXPECT_GT(std::filesystem::file_size(page), 0u);
+  std::filesystem::remove(path);
+  std::filesystem::remove(page);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  testing::InitGoogleTest(&argc, argv);
+  if (argc < 3) return std::fputs("usage: cli_test KMEM-BENCH SOURCE-ROOT\n", stderr), 2;
+  test_program = argv[1];
+  source_root = argv[2];
+  return RUN_ALL_TESTS();
+}
