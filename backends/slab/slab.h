@@ -11,7 +11,7 @@
 //    the shared array, else from slabs. A full one gives its oldest batch to the shared array, else
 //    to the slabs.
 //
-// 2. States of a slab, by how many of its objects are not in it (active); objects in arrays are not
+// 2. States of a slab, by how many of its objects it lacks (active): in use, or in some array
 //      partial  0 < active < objects      full  active == objects      free  active == 0
 //    Each is on the node's list of that name. Free slabs stay while the node has at most free_limit
 //    free objects, and until nobody has wanted one for some seconds. A slab is private from its
@@ -37,11 +37,11 @@
 //         slab is full, else in the object that is its last number
 //      I8 every page of a slab names this cache; its first object is at a colour's offset
 //
-// 5. Unlike Linux: nothing masks interrupts, so a thread may be on another CPU when it puts back
-// the
-//    rest of a batch. There is no timer: reap() is one round of it, run by slow paths when 2 s have
-//    passed, or by the caller. No freelist randomisation, no pfmemalloc. TYPESAFE_BY_RCU caches
-//    keep their empty slabs until destroy(). Bulk calls copy whole batches. More in README.md.
+// 5. Unlike Linux: nothing masks interrupts, so a thread may be on another CPU when it puts the
+//    rest of a batch back. There is no timer: reap() is one round of it, run by slow paths when 2 s
+//    have passed, or by the caller. No freelist randomisation, no pfmemalloc. TYPESAFE_BY_RCU
+//    caches keep their empty slabs until destroy(). Bulk calls copy whole batches. More in
+//    README.md.
 #pragma once
 
 #include <atomic>
@@ -58,6 +58,7 @@
 #include "common/slab/owned.h"
 #include "common/slab/spec.h"
 #include "common/stats/counters.h"
+#include "common/stats/locked_count.h"
 #include "common/sync/ranked_lock.h"
 
 namespace kmem::slab {
@@ -97,19 +98,7 @@ struct alignas(64) AlienArray {
   void* entries[alien_limit];
 };
 
-// Counted under the node's lock, so without atomic read-modify-writes.
-class LockedCount {
- public:
-  void add(std::uint64_t n) noexcept { set(get() + n); }
-  void raise_to(std::uint64_t n) noexcept {
-    if (n > get()) set(n);
-  }
-  void set(std::uint64_t n) noexcept { value_.store(n, std::memory_order_relaxed); }
-  std::uint64_t get() const noexcept { return value_.load(std::memory_order_relaxed); }
-
- private:
-  std::atomic<std::uint64_t> value_{0};
-};
+using stats::LockedCount;
 
 struct alignas(64) NodeLists {
   SpinLock lock{LockRank::node};

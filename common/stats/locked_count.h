@@ -11,6 +11,9 @@ class LockedCount {
  public:
   void add(std::uint64_t n = 1) noexcept { set(get() + n); }
   void subtract(std::uint64_t n = 1) noexcept { set(get() - n); }
+  void raise_to(std::uint64_t n) noexcept {
+    if (n > get()) set(n);
+  }
   void set(std::uint64_t n) noexcept { value_.store(n, std::memory_order_relaxed); }
   std::uint64_t get() const noexcept { return value_.load(std::memory_order_relaxed); }
 

@@ -186,6 +186,67 @@ TEST_F(Queues, SmallBulkFreesFlushOnceABatch) {
   EXPECT_EQ(cache.path_counts().locks - locks, 6U) << "(480 - 120) / 60";
 }
 
+TEST_F(Queues, SmallBulkAllocationsRefillByABatch) {
+  start(64);
+  std::vector<void*> objects = alloc_and_flush(600);
+  cache.free_bulk(objects.size(), objects.data());  // 120 in the array, 480 shared
+  percpu::enter_virtual_cpu(1);
+  free(alloc());  // touched: 16 from the shared array
+  const std::uint64_t locks = cache.path_counts().locks;
+  for (std::size_t i = 0; i < 240; i += 8) {
+    ASSERT_TRUE(cache.alloc_bulk(gfp::kernel, 8, objects.data() + i));
+  }
+  EXPECT_EQ(cache.path_counts().locks - locks, 4U) << "(240 - 16) / 60, rounded up";
+  cache.free_bulk(240, objects.data());
+}
+
+TEST_F(Queues, WhatLargeBulkCallsAskForStaysInTheSharedArray) {
+  start(64);
+  std::vector<void*> objects(1000);
+  ASSERT_TRUE(cache.alloc_bulk(gfp::kernel, objects.size(), objects.data()));
+  cache.free_bulk(objects.size(), objects.data());
+  EXPECT_EQ(cache.usage().shared_available, 880U) << "what the CPU's array did not hold";
+  const std::uint64_t taken = cache.statistics().listallocs;
+  const std::size_t slabs = cache.usage().slabs;
+  for (int round = 0; round < 5; ++round) {
+    ASSERT_TRUE(cache.alloc_bulk(gfp::kernel, objects.size(), objects.data()));
+    cache.free_bulk(objects.size(), objects.data());
+  }
+  EXPECT_EQ(cache.statistics().listallocs, taken) << "no slab is touched any more";
+  EXPECT_EQ(cache.usage().slabs, slabs);
+}
+
+TEST_F(Queues, DemandIsBoundedInObjectsAndBytes) {
+  start(8192);
+  std::vector<void*> objects(300);
+  ASSERT_TRUE(cache.alloc_bulk(gfp::kernel, objects.size(), objects.data()));
+  cache.free_bulk(objects.size(), objects.data());
+  EXPECT_EQ(cache.usage().shared_available, max_demand_bytes / 8192);
+}
+
+TEST_F(Queues, DemandIsForgottenWhenTheReaperFindsTheArrayUntouched) {
+  start(64);
+  std::vector<void*> objects(1000);
+  for (int round = 0; round < 2; ++round) {
+    ASSERT_TRUE(cache.alloc_bulk(gfp::kernel, objects.size(), objects.data()));
+    cache.free_bulk(objects.size(), objects.data());
+  }
+  for (int round = 0; round < 6; ++round) cache.reap();  // touched, then a fifth of the limit twice
+  EXPECT_EQ(cache.usage().shared_available, 880U - 2 * 96U);
+  for (int round = 0; round < 60; ++round) cache.reap();
+  EXPECT_EQ(cache.usage().slabs, 0U);
+}
+
+TEST_F(Queues, WithoutMemoryToGrowTheSharedArrayWhatItLacksGoesToSlabs) {
+  start(64);
+  std::vector<void*> objects(1000);
+  ASSERT_TRUE(cache.alloc_bulk(gfp::kernel, objects.size(), objects.data()));
+  pages::fail_allocation(1, true);
+  cache.free_bulk(objects.size(), objects.data());
+  pages::fail_allocation(0);
+  EXPECT_EQ(cache.usage().shared_available, 480U);
+}
+
 TEST_F(Queues, ABulkThatCannotBeFinishedIsUndone) {
   start(4096);
   pages::fail_allocation(40, true);
