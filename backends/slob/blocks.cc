@@ -71,9 +71,10 @@ FreeBlock read_block(pages::Page* page, unsigned at) noexcept {
   return block;
 }
 
-void format_page(pages::Page* page, std::uint8_t* map) noexcept {
-  KMEM_ASSERT(std::all_of(map, map + map_bytes, [](std::uint8_t byte) { return byte == 0; }));
-  page->word = reinterpret_cast<std::uintptr_t>(map);
+void format_page(pages::Page* page, OwnerMap map) noexcept {
+  KMEM_ASSERT(std::all_of(map.bytes(), map.bytes() + map.size(),
+                          [](std::uint8_t byte) { return byte == 0; }));
+  page->word = map.word();
   page->free_list = units_of(page);
   PageState state = state_of(page);
   state.free_units = state.fit_units = page_units;
@@ -85,8 +86,8 @@ std::size_t carve(pages::Page* page, const Request& wanted, std::size_t n,
                   void** objects) noexcept {
   // In registers: the stores into the map could change anything else, for all the compiler knows.
   const Request request = wanted;
-  const IdBytes id(request.id);
-  std::uint8_t* const map = map_of(page);
+  const OwnerCode owner(request.id);
+  const OwnerMap map = map_of(page);
   Unit* const base = units_of(page);
   Link link(page);
   std::size_t taken = 0;
@@ -103,7 +104,7 @@ std::size_t carve(pages::Page* page, const Request& wanted, std::size_t n,
         link.move_to(free_from, start - free_from);
         longest = std::max(longest, start - free_from);
       }
-      mark_start(map, start, id);
+      map.mark(start * unit_bytes, owner);
       objects[taken++] = base + start + request.lead_units;
       free_from = start + request.units;
       start = aligned_start(free_from, request);
@@ -153,8 +154,13 @@ unsigned insert(pages::Page* page, unsigned at, unsigned units, unsigned finger)
   return at;
 }
 
+unsigned next_in_use(const pages::Page* page, unsigned from) noexcept {
+  if (from == page_units) return page_units;
+  return static_cast<unsigned>(map_of(page).next_start(from * unit_bytes) / unit_bytes);
+}
+
 unsigned units_in_use(const pages::Page* page, unsigned at) noexcept {
-  const unsigned end = next_start(map_of(page), at + 1);
+  const unsigned end = next_in_use(page, at + 1);
   for (unsigned free = first_free(page); free < end;) {
     if (free > at) return free - at;
     const unsigned next = decode(units_of(page), free).next;
@@ -189,17 +195,17 @@ const char* validate_free_list(const pages::Page* page) noexcept {
 const char* validate_blocks(pages::Page* page, const std::uint16_t* units_for_id) noexcept {
   if (const char* broken = validate_free_list(page)) return broken;
   unsigned free = first_free(page);
-  unsigned start = next_start(map_of(page), 0);
+  unsigned start = next_in_use(page, 0);
   for (unsigned at = 0; at != page_units;) {
     if (at == free) {
       const FreeBlock block = decode(units_of(page), at);
       at += block.units;
       free = block.next;
     } else if (at == start) {
-      const unsigned end = std::min(free, next_start(map_of(page), at + 1));
-      const std::uint16_t units = units_for_id[id_at(map_of(page), at * unit_bytes)];
+      const unsigned end = std::min(free, next_in_use(page, at + 1));
+      const std::uint16_t units = units_for_id[map_of(page).id_at(at * unit_bytes)];
       if (units != 0 && at + units != end) return "I6: a block in use is as long as its owner says";
-      start = next_start(map_of(page), at + 1);
+      start = next_in_use(page, at + 1);
       at = end;
     } else {
       return "I5: free blocks and blocks in use fill the page without overlap";

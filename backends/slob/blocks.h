@@ -52,7 +52,7 @@ FreeBlock read_block(pages::Page* page, unsigned at) noexcept;
 
 // Makes a page with nothing in use one free block. map is all zeros; the page's place among the
 // heap's pages (next_page) is kept.
-void format_page(pages::Page* page, std::uint8_t* map) noexcept;
+void format_page(pages::Page* page, OwnerMap map) noexcept;
 
 // First fit in address order, for up to n blocks in one pass: each search goes on where the last
 // block ended, which is where it would end up if it began anew. Splits off what lies before an
@@ -65,6 +65,9 @@ std::size_t carve(pages::Page* page, const Request& request, std::size_t n,
 // merges it with both neighbours. finger: a free block before `at` to begin at, or page_units.
 // Returns where the merged block begins. The page was not full before, or its list is empty.
 unsigned insert(pages::Page* page, unsigned at, unsigned units, unsigned finger) noexcept;
+
+// The first block in use that starts at or after `from`; page_units: none.
+unsigned next_in_use(const pages::Page* page, unsigned from) noexcept;
 
 // How far a block in use at `at` reaches, from its neighbours alone: no size is kept for it.
 unsigned units_in_use(const pages::Page* page, unsigned at) noexcept;

@@ -73,13 +73,14 @@ void Heap::unlink_page(pages::Page* page) noexcept {
   }
 }
 
-// A map for a new page; lets go of the lock when a page for maps is needed.
-std::uint8_t* Heap::get_map(gfp_t gfp, int node) noexcept {
-  if (std::uint8_t* map = maps_.take()) return map;
+// A map for a new page; lets go of the lock when a page for maps is needed. nullptr: no memory.
+std::uint8_t* Heap::get_map(Fit fit, gfp_t gfp, int node) noexcept {
+  MapPages& maps = maps_for(fit);
+  if (std::uint8_t* map = maps.take()) return map;
   lock_.unlock();
-  pages::Page* page = pages::alloc(0, node, gfp | gfp::zero, pages::PageKind::slab);
+  pages::Page* page = pages::alloc(0, node, gfp & ~gfp::zero, pages::PageKind::slab);
   lock_.lock();
-  return page != nullptr ? maps_.add(page) : maps_.take();
+  return page != nullptr ? maps.add(page) : maps.take();
 }
 
 // A wholly free page, first on its list. The lock is let go meanwhile: pages:: may have to wait.
@@ -95,7 +96,7 @@ pages::Page* Heap::get_page(Share& share, Fit fit, gfp_t gfp, int node) noexcept
   lock_.lock();
   share.counts.locks += 1;
   if (page == nullptr) return nullptr;
-  std::uint8_t* map = get_map(gfp, node);
+  std::uint8_t* map = get_map(fit, gfp, node);
   if (map == nullptr) {
     lock_.unlock();
     pages::free(page);
@@ -103,7 +104,7 @@ pages::Page* Heap::get_page(Share& share, Fit fit, gfp_t gfp, int node) noexcept
     return nullptr;
   }
   link_page(page);
-  format_page(page, map);
+  format_page(page, OwnerMap(map, fit));
   list(fit).push_front(&page->link);
   block_pages_ += 1;
   share.counts.slabs_created += 1;
@@ -187,7 +188,7 @@ void* Heap::unpark(Share& share) noexcept {
   if (share.request.units == 0) {
     page->free_list = &share;
   } else {
-    change_start(map_of(page), unit_of(object), share.request.id);
+    map_of(page).change(offset_in_page(object), share.request.id);
   }
   return object;
 }
@@ -197,7 +198,7 @@ void Heap::park(Share& share, void* object) noexcept {
   if (share.request.units == 0) {
     page->free_list = nullptr;
   } else {
-    change_start(map_of(page), unit_of(object), owner_id::parked);
+    map_of(page).change(offset_in_page(object), owner_id::parked);
   }
   link_in(object, share.link_offset) = share.parked;
   share.parked = object;
@@ -274,7 +275,7 @@ void Heap::give_back(Share& share, Fit fit, pages::Page* page, unsigned at, unsi
   if (free_units + units == page_units) {  // wholly free: returned at once
     if (page->link.linked()) List::remove(&page->link);
     unlink_page(page);
-    if (pages::Page* map_page = maps_.put(map_of(page))) leaving.add(map_page);
+    if (pages::Page* map_page = maps_of(page).put(map_of(page).bytes())) leaving.add(map_page);
     leaving.add(page);
     finger = {};
     block_pages_ -= 1;
@@ -294,20 +295,20 @@ std::size_t Heap::free_run(Share& share, std::size_t n, void** objects, Finger& 
   const Request request = share.request;
   pages::Page* page = pages::page_of(objects[0]);
   if (!is_live(share, page, objects[0])) return 0;
-  const IdBytes id(request.id);
-  std::uint8_t* const map = map_of(page);
+  const OwnerCode owner = share.code;
+  const OwnerMap map = map_of(page);
   const char* const base = pages::address_of(page);
   unsigned low = unit_of(objects[0]);
   unsigned high = low + request.units;
-  clear_start(map, low);
+  map.clear(low * unit_bytes);
   std::size_t freed = 1;
   // Of a shared id, each one's length has to be looked at: those go one by one.
   for (; freed < n && request.id != owner_id::shared; ++freed) {
     const auto offset = static_cast<std::size_t>(static_cast<char*>(objects[freed]) - base);
     const bool above = offset == high * unit_bytes && high != page_units;
     const bool below = low >= request.units && offset == (low - request.units) * unit_bytes;
-    if ((!above && !below) || !starts_at(map, offset, id)) break;
-    clear_start(map, static_cast<unsigned>(offset / unit_bytes));
+    if ((!above && !below) || !map.starts_at(offset, owner)) break;
+    map.clear(offset);
     above ? high += request.units : low -= request.units;
   }
   give_back(share, request.fit, page, low, high - low, finger, leaving);
@@ -364,7 +365,7 @@ bool Heap::kfree(void* object) noexcept {
     const KmallocHeader header = header_of(object);
     intact = header.intact();
     const unsigned units = intact ? kmalloc_request(header.bytes).units : units_in_use(page, at);
-    clear_start(map_of(page), at);
+    map_of(page).clear(at * unit_bytes);
     Finger finger;
     give_back(kmalloc_, fit_for(units * unit_bytes), page, at, units, finger, leaving);
     kmalloc_.live -= 1;

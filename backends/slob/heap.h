@@ -24,11 +24,12 @@ inline constexpr std::uint8_t backend_tag = 0x30;  // Page::owner_tag; SLOB has 
 // What one cache (or kmalloc) has in the heap. The first part is constant once it has joined; the
 // rest is guarded by Heap::lock.
 struct Share {
-  Cache* cache = nullptr;       // null: kmalloc
-  Request request;              // units == 0: objects of whole pages
-  unsigned order = 0;           // of those
-  bool parks = false;           // freed objects wait on `parked` until the cache goes
-  std::size_t link_offset = 0;  // of the link in a parked object
+  Cache* cache = nullptr;          // null: kmalloc
+  Request request;                 // units == 0: objects of whole pages
+  OwnerCode code{owner_id::none};  // of request.id
+  unsigned order = 0;              // of those
+  bool parks = false;              // freed objects wait on `parked` until the cache goes
+  std::size_t link_offset = 0;     // of the link in a parked object
 
   std::size_t live = 0;  // objects in use
   void* parked = nullptr;
@@ -142,12 +143,16 @@ class Heap {
   };
 
   // heap.cc: the lock is held at each, and get_page() and get_whole() let go of it for a while.
+  MapPages& maps_for(Fit fit) noexcept { return fit == Fit::small ? fine_maps_ : coarse_maps_; }
+  MapPages& maps_of(const pages::Page* page) noexcept {
+    return map_of(page).coarse() ? coarse_maps_ : fine_maps_;
+  }
   List& list(Fit fit) noexcept { return lists_[static_cast<std::size_t>(fit)]; }
   std::size_t take(Share& share, const Request& request, gfp_t gfp, int node, std::size_t n,
                    void** objects) noexcept;
   std::size_t search(const Request& request, int node, std::size_t n, void** objects) noexcept;
   pages::Page* get_page(Share& share, Fit fit, gfp_t gfp, int node) noexcept;
-  std::uint8_t* get_map(gfp_t gfp, int node) noexcept;
+  std::uint8_t* get_map(Fit fit, gfp_t gfp, int node) noexcept;
   std::size_t take_whole(Share& share, gfp_t gfp, int node, std::size_t n, void** objects) noexcept;
   std::size_t take_parked(Share& share, int node, std::size_t n, void** objects) noexcept;
   void undo(Share& share, std::size_t parked, std::size_t n, void** objects) noexcept;
@@ -171,10 +176,11 @@ class Heap {
   bool is_blocks(const pages::Page* page) const noexcept {
     return page->owner == this && page->word != 0;
   }
-  bool is_live(const Share& share, const pages::Page* page, const void* object) const noexcept {
-    if (share.request.units == 0) return is_live_whole(share, page, object);
-    if (!is_blocks(page) ||
-        !starts_at(map_of(page), offset_in_page(object), IdBytes(share.request.id)))
+  KMEM_FAST bool is_live(const Share& share, const pages::Page* page,
+                         const void* object) const noexcept {
+    if (share.request.units == 0) [[unlikely]]
+      return is_live_whole(share, page, object);
+    if (!is_blocks(page) || !map_of(page).starts_at(offset_in_page(object), share.code))
       return false;
     return share.request.id != owner_id::shared || has_length_of(share, page, object);
   }
@@ -196,7 +202,8 @@ class Heap {
 
   mutable HeapLock lock_;
   List lists_[static_cast<std::size_t>(Fit::count)];
-  MapPages maps_;
+  MapPages fine_maps_{fine_map_bytes};
+  MapPages coarse_maps_{coarse_map_bytes};
   pages::Page* first_page_ = nullptr;  // all pages; each knows the next and the one before
   Walker* walkers_ = nullptr;
   std::size_t block_pages_ = 0;

@@ -20,11 +20,13 @@ bool is_whole_of(const Share& share, const pages::Page* page) noexcept {
 
 // ---- Caches that come and go -------------------------------------------------------------------
 
-// Short ids first; of those, some are kept for the blocks that have no room for a wide one.
+// Short ids first; of those, some are kept for the blocks that have no room for a wide one. Coarse
+// maps take any.
 OwnerId Heap::free_id(const Request& request) const noexcept {
   const bool any = request.units * unit_bytes >= min_wide_bytes;
   const unsigned end = any ? owner_id::end : owner_id::first_wide;
-  for (unsigned id = owner_id::first_cache; id < end; ++id) {
+  unsigned id = request.fit == Fit::small ? owner_id::first_cache : owner_id::first_wide;
+  for (; id < end; ++id) {
     if (any && id == owner_id::first_scarce) id = owner_id::first_wide;
     if (cache_of_id_[id].load(std::memory_order_relaxed) == nullptr)
       return static_cast<OwnerId>(id);
@@ -37,6 +39,7 @@ void Heap::join(Share& share) noexcept {
   if (share.request.units == 0) return;  // the page names its owner
   const OwnerId id = free_id(share.request);
   share.request.id = id;
+  share.code = OwnerCode(id);
   if (id == owner_id::shared) {
     share.next_shared = shared_;
     shared_ = &share;
@@ -61,7 +64,7 @@ void Heap::orphan(const Share& share) noexcept {
   for (pages::Page* page = first_page_; page != nullptr;) {
     pages::Page* next = next_page(page);
     for_each_live_on(share, page, [&](unsigned at) {
-      if (share.request.units != 0) return change_start(map_of(page), at, owner_id::orphan);
+      if (share.request.units != 0) return map_of(page).change(at * unit_bytes, owner_id::orphan);
       unlink_page(page);
       pages::set_owner(page, nullptr, 0);
     });
@@ -124,7 +127,7 @@ bool Heap::owns_shared(const Share& share, const pages::Page* page,
 bool Heap::is_kmalloc(const pages::Page* page, const void* object) const noexcept {
   const std::size_t offset = offset_in_page(object);
   return offset >= kmalloc_header_bytes && is_blocks(page) &&
-         starts_at(map_of(page), offset - kmalloc_header_bytes, IdBytes(owner_id::kmalloc));
+         map_of(page).starts_at(offset - kmalloc_header_bytes, OwnerCode(owner_id::kmalloc));
 }
 
 Cache* Heap::cache_of(const void* object) noexcept {
@@ -134,7 +137,7 @@ Cache* Heap::cache_of(const void* object) noexcept {
     const Share* share = static_cast<const Share*>(page->free_list);
     return share != nullptr && is_live_whole(*share, page, object) ? share->cache : nullptr;
   }
-  const OwnerId id = id_at(map_of(page), offset_in_page(object));
+  const OwnerId id = map_of(page).id_at(offset_in_page(object));
   if (id != owner_id::shared) return cache_of_id_[id].load(std::memory_order_relaxed);
   Guard guard(lock_);
   for (const Share* share = shared_; share != nullptr; share = share->next_shared) {
@@ -153,8 +156,7 @@ void Heap::for_each_live_on(const Share& share, pages::Page* page, Visitor visit
   }
   if (page->word == 0) return;
   const char* base = pages::address_of(page);
-  for (unsigned at = next_start(map_of(page), 0); at != page_units;
-       at = next_start(map_of(page), at + 1)) {
+  for (unsigned at = next_in_use(page, 0); at != page_units; at = next_in_use(page, at + 1)) {
     if (is_live(share, page, base + at * unit_bytes)) visit(at);
   }
 }
@@ -207,7 +209,7 @@ const char* Heap::validate_pages() noexcept {
     }
   }
   if (with_room != 0) return "I2: each page with room is on one of the three lists";
-  if (blocks != block_pages_ || blocks != maps_.map_count())
+  if (blocks != block_pages_ || blocks != fine_maps_.map_count() + coarse_maps_.map_count())
     return "I8: there is a map for each page of blocks";
   return nullptr;
 }
@@ -234,7 +236,7 @@ Heap::Usage Heap::usage() noexcept {
   Guard guard(lock_);
   Usage usage{};
   usage.block_pages = block_pages_;
-  usage.map_pages = maps_.page_count();
+  usage.map_pages = fine_maps_.page_count() + coarse_maps_.page_count();
   usage.whole_pages = whole_pages_;
   for (std::size_t i = 0; i < static_cast<std::size_t>(Fit::count); ++i) {
     for (ListNode* link = lists_[i].front(); link != nullptr; link = lists_[i].after(link)) {

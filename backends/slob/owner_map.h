@@ -1,16 +1,22 @@
 // The owner map: where blocks start in a page, and whose they are, without a header in the block.
-// One byte for 16 bytes of page: blocks are at least 16 bytes long and start at multiples of 8, so
-// at most one starts there.
 //
-//   0             no block in use starts in these 16 bytes
-//   h 0 iiiiii    one does, in half h; i: its owner's id, 1..59
-//   h 0 1111pp    the same; the id is wide: 7 bits of it are in the next byte, where no other block
-//                 can start as this one is at least 32 bytes long; pp: the other two
-//   x 1 xxxxxx    those 7 bits: no start, whatever they are
+// A page serves one list for as long as it lives, so the shortest block that can start in it is
+// known. Blocks start at multiples of 8.
 //
-// The maps of 16 pages share a page of their own, so that they are part of the footprint. Written
-// under Heap::lock; read without it by owns() and cache_of(), which is why bytes are atomics: the
-// bytes of an object in use do not change, whatever its neighbours do.
+//   pages of the small list: one byte for 16 bytes, the shortest block (256 bytes a page)
+//     0             no block in use starts in these 16 bytes
+//     h 0 iiiiii    one does, in half h; i: its owner's id, 1..59
+//     h 0 1111pp    the same; the id is wide: 7 bits of it are in the next byte, where no other
+//     block
+//                   can start as this one is at least 32 bytes long; pp: the other two
+//     x 1 xxxxxx    those 7 bits: no start, whatever they are
+//   pages of the other two: one word for 256 bytes, the shortest block (64 bytes a page)
+//     0             no block in use starts in these 256 bytes
+//     id * 32 + s   one does, at the s-th multiple of 8
+//
+// Maps of one kind share pages of their own, so that they are part of the footprint. Written under
+// Heap::lock; read without it by owns() and cache_of(), which is why entries are atomics: those of
+// an object in use do not change, whatever its neighbours do.
 #pragma once
 
 #include <atomic>
@@ -37,98 +43,130 @@ inline constexpr OwnerId end = first_wide + 4 * 128;
 }  // namespace owner_id
 inline constexpr std::size_t min_wide_bytes = 32;
 
-inline constexpr std::size_t map_granule_bytes = min_block_bytes;
-inline constexpr std::size_t map_bytes = pages::page_bytes / map_granule_bytes;
-inline constexpr unsigned maps_in_page = pages::page_bytes / map_bytes;
+inline constexpr std::size_t fine_granule_bytes = min_block_bytes;
+inline constexpr std::size_t coarse_granule_bytes = small_below_bytes;
+inline constexpr std::size_t fine_map_bytes = pages::page_bytes / fine_granule_bytes;
+inline constexpr std::size_t coarse_map_bytes =
+    pages::page_bytes / coarse_granule_bytes * sizeof(std::uint32_t);
 
-// Page::word of a page of blocks; 0: no map, the block is one object of whole pages.
-inline std::uint8_t* map_of(const pages::Page* page) noexcept {
-  return reinterpret_cast<std::uint8_t*>(page->word);
-}
-
-inline constexpr std::uint8_t half_bit = 0x80, continued_bit = 0x40, id_bits = 0x3f;
-
-inline std::uint8_t load_byte(std::uint8_t* map, std::size_t granule) noexcept {
-  std::atomic_ref<std::uint8_t> byte(map[granule]);
-  return byte.load(std::memory_order_relaxed);
-}
-inline void store_byte(std::uint8_t* map, std::size_t granule, unsigned value) noexcept {
-  std::atomic_ref<std::uint8_t> byte(map[granule]);
-  byte.store(static_cast<std::uint8_t>(value), std::memory_order_relaxed);
-}
-
-// The bytes of an id, for a block that starts in the first half.
-struct IdBytes {
-  explicit IdBytes(OwnerId id) noexcept {
+// An id as the maps hold it, for a block that starts where its granule does.
+struct OwnerCode {
+  constexpr explicit OwnerCode(OwnerId id) noexcept : coarse(std::uint32_t{id} << 5) {
     const unsigned wide = id - owner_id::first_wide;
-    first = id < owner_id::first_wide ? id : owner_id::first_wide | wide >> 7;
-    second = id < owner_id::first_wide ? 0 : continued_bit | (wide & id_bits) | (wide & 0x40) << 1;
+    if (id < owner_id::first_wide) {
+      first = static_cast<std::uint8_t>(id);
+    } else {
+      first = static_cast<std::uint8_t>(owner_id::first_wide | wide >> 7);
+      second = static_cast<std::uint8_t>(0x40 | (wide & 0x3f) | (wide & 0x40) << 1);
+    }
   }
-  unsigned first;
-  unsigned second;  // 0: there is none
+  std::uint32_t coarse;
+  std::uint8_t first = 0;
+  std::uint8_t second = 0;  // 0: there is none
 };
-inline unsigned half_at(std::size_t offset) noexcept {
-  return offset % map_granule_bytes == 0 ? 0 : half_bit;
-}
 
-// offset: bytes from the page's start, any value below page_bytes. none: no block starts there.
-inline OwnerId id_at(std::uint8_t* map, std::size_t offset) noexcept {
-  const std::size_t granule = offset / map_granule_bytes;
-  const unsigned id = load_byte(map, granule) ^ half_at(offset);
-  if (offset % min_align_bytes != 0 || id > id_bits) return owner_id::none;
-  if (id < owner_id::first_wide) return static_cast<OwnerId>(id);
-  const unsigned more = load_byte(map, granule + 1);
-  const unsigned low = (more & id_bits) | (more & half_bit) >> 1;
-  return static_cast<OwnerId>(owner_id::first_wide + (id - owner_id::first_wide) * 128 + low);
-}
+// A view of a page's map; Page::word. Offsets are bytes from the page's start, below page_bytes.
+class OwnerMap {
+ public:
+  explicit OwnerMap(std::uint64_t word) noexcept : word_(word) {}
+  OwnerMap(const void* map, Fit fit) noexcept
+      : word_(reinterpret_cast<std::uintptr_t>(map) | (fit != Fit::small)) {}
+  std::uint64_t word() const noexcept { return word_; }
+  bool exists() const noexcept { return word_ != 0; }  // else: an object of whole pages
+  bool coarse() const noexcept { return (word_ & 1) != 0; }
+  std::uint8_t* bytes() const noexcept {
+    return reinterpret_cast<std::uint8_t*>(word_ & ~std::uint64_t{1});
+  }
+  std::size_t size() const noexcept { return coarse() ? coarse_map_bytes : fine_map_bytes; }
 
-// Whether a block of this id starts at offset: one compare of one byte for most caches.
-KMEM_FAST bool starts_at(std::uint8_t* map, std::size_t offset, IdBytes id) noexcept {
-  const std::size_t granule = offset / map_granule_bytes;
-  if (offset % min_align_bytes != 0 || load_byte(map, granule) != (id.first | half_at(offset)))
-    return false;
-  return id.second == 0 || load_byte(map, granule + 1) == id.second;
-}
+  // none: no block starts there.
+  OwnerId id_at(std::size_t offset) const noexcept;
 
-// Where none starts. at: in units.
-inline void mark_start(std::uint8_t* map, unsigned at, IdBytes id) noexcept {
-  const std::size_t offset = at * unit_bytes;
-  KMEM_ASSERT_EQ(offset % min_align_bytes, 0);
-  KMEM_ASSERT_EQ(load_byte(map, offset / map_granule_bytes), 0);
-  store_byte(map, offset / map_granule_bytes, id.first | half_at(offset));
-  if (id.second != 0) store_byte(map, offset / map_granule_bytes + 1, id.second);
-}
-inline void clear_start(std::uint8_t* map, unsigned at) noexcept {
-  const std::size_t granule = at * unit_bytes / map_granule_bytes;
-  const bool wide = (load_byte(map, granule) & id_bits) >= owner_id::first_wide;
-  store_byte(map, granule, 0);
-  if (wide) store_byte(map, granule + 1, 0);
-}
-inline void change_start(std::uint8_t* map, unsigned at, OwnerId id) noexcept {
-  clear_start(map, at);
-  mark_start(map, at, IdBytes(id));
-}
+  // Whether a block of this owner starts at offset: one compare of one entry for most.
+  KMEM_FAST bool starts_at(std::size_t offset, const OwnerCode& owner) const noexcept {
+    if (offset % min_align_bytes != 0) return false;
+    if (coarse())
+      return entry(offset).load(std::memory_order_relaxed) == (owner.coarse | step(offset));
+    if (load(offset) != (owner.first | half(offset))) return false;
+    return owner.second == 0 || load(offset + fine_granule_bytes) == owner.second;
+  }
 
-// The first block in use that starts at or after `from` (in units); page_units: none.
-unsigned next_start(std::uint8_t* map, unsigned from) noexcept;
+  // Where none started.
+  KMEM_FAST void mark(std::size_t offset, const OwnerCode& owner) const noexcept {
+    KMEM_ASSERT_EQ(offset % min_align_bytes, 0);
+    KMEM_ASSERT(next_start(offset) != offset);
+    if (coarse())
+      return entry(offset).store(owner.coarse | step(offset), std::memory_order_relaxed);
+    store(offset, static_cast<std::uint8_t>(owner.first | half(offset)));
+    if (owner.second != 0) store(offset + fine_granule_bytes, owner.second);
+  }
 
-// The pages that maps are in. All under Heap::lock.
+  KMEM_FAST void clear(std::size_t offset) const noexcept {
+    if (coarse()) return entry(offset).store(0, std::memory_order_relaxed);
+    const bool wide = (load(offset) & 0x3f) >= owner_id::first_wide;
+    store(offset, 0);
+    if (wide) store(offset + fine_granule_bytes, 0);
+  }
+
+  void change(std::size_t offset, OwnerId id) const noexcept {
+    clear(offset);
+    mark(offset, OwnerCode(id));
+  }
+
+  // The first block in use that starts at or after offset; page_bytes: none.
+  std::size_t next_start(std::size_t offset) const noexcept;
+
+ private:
+  static unsigned half(std::size_t offset) noexcept {
+    return offset % fine_granule_bytes == 0 ? 0 : 0x80;
+  }
+  static unsigned step(std::size_t offset) noexcept {
+    return offset % coarse_granule_bytes / min_align_bytes;
+  }
+  std::uint8_t load(std::size_t offset) const noexcept {
+    std::atomic_ref<std::uint8_t> byte(bytes()[offset / fine_granule_bytes]);
+    return byte.load(std::memory_order_relaxed);
+  }
+  void store(std::size_t offset, std::uint8_t value) const noexcept {
+    std::atomic_ref<std::uint8_t> byte(bytes()[offset / fine_granule_bytes]);
+    byte.store(value, std::memory_order_relaxed);
+  }
+  std::atomic_ref<std::uint32_t> entry(std::size_t offset) const noexcept {
+    auto* entries = reinterpret_cast<std::uint32_t*>(bytes());
+    return std::atomic_ref<std::uint32_t>(entries[offset / coarse_granule_bytes]);
+  }
+  std::size_t start_in(std::size_t granule) const noexcept;  // page_bytes: none
+
+  std::uint64_t word_;
+};
+
+inline OwnerMap map_of(const pages::Page* page) noexcept { return OwnerMap(page->word); }
+
+// The pages that maps of one size are in. All under Heap::lock.
 class MapPages {
  public:
+  constexpr explicit MapPages(std::size_t map_bytes) noexcept : map_bytes_(map_bytes) {}
   // A map of zeros, or nullptr: add() a page first.
   std::uint8_t* take() noexcept;
-  // Takes over a zeroed page and gives its first map.
+  // Takes over a page and gives its first map.
   std::uint8_t* add(pages::Page* page) noexcept;
-  // map is all zeros again. Returns the page that it was in when that is no longer needed.
+  // map has no start any more. Returns the page that it was in when that is no longer needed.
   pages::Page* put(std::uint8_t* map) noexcept;
 
   std::size_t page_count() const noexcept { return page_count_; }
   std::size_t map_count() const noexcept { return map_count_; }
 
  private:
-  List open_;  // pages with a free map; Page::counters has a bit for each map in use
+  // Page::counters has a bit for each map in use.
+  std::uint64_t all_in_use() const noexcept {
+    return ~std::uint64_t{0} >> (64 - pages::page_bytes / map_bytes_);
+  }
+
+  const std::size_t map_bytes_;
+  List open_;  // pages with a free map
   std::size_t page_count_ = 0;
   std::size_t map_count_ = 0;
 };
+static_assert(pages::page_bytes / coarse_map_bytes <= 64, "a bit for each map of a page");
 
 }  // namespace kmem::slob

@@ -15,7 +15,7 @@ class SlobBlocks : public SlobTest {
     page_ = pages::alloc(0, no_node, gfp::kernel, pages::PageKind::slab);
     ASSERT_NE(page_, nullptr);
     page_->counters = 0;
-    format_page(page_, map_);
+    format_page(page_, OwnerMap(map_, Fit::small));
   }
   void TearDown() override {
     pages::free(page_);
@@ -38,7 +38,7 @@ class SlobBlocks : public SlobTest {
   }
   void put(std::size_t offset, std::size_t bytes) {
     const auto at = static_cast<unsigned>(offset / unit_bytes);
-    clear_start(map_of(page_), at);
+    map_of(page_).clear(offset);
     insert(page_, at, static_cast<unsigned>(bytes / unit_bytes), page_units);
   }
   struct Free {
@@ -61,7 +61,7 @@ class SlobBlocks : public SlobTest {
   }
 
   pages::Page* page_ = nullptr;
-  std::uint8_t map_[map_bytes]{};
+  alignas(64) std::uint8_t map_[fine_map_bytes]{};
 };
 
 TEST_F(SlobBlocks, AFreshPageIsOneFreeBlock) {
@@ -104,8 +104,8 @@ TEST_F(SlobBlocks, WhatLiesBeforeAnAlignedStartStaysFree) {
 
 TEST_F(SlobBlocks, AlignmentIsOfTheObjectBehindTheLead) {
   EXPECT_EQ(get(request(8 + 256, 256, 8)), 256);
-  EXPECT_EQ(id_at(map_of(page_), 248), owner_id::first_cache);
-  EXPECT_EQ(id_at(map_of(page_), 256), owner_id::none);
+  EXPECT_EQ(map_of(page_).id_at(248), owner_id::first_cache);
+  EXPECT_EQ(map_of(page_).id_at(256), owner_id::none);
   EXPECT_EQ(free_blocks(), (std::vector<Free>{{0, 248}, {512, 3584}}));
 }
 
@@ -187,6 +187,40 @@ TEST_F(SlobBlocks, TheLengthOfABlockFollowsFromItsNeighbours) {
   EXPECT_EQ(units_in_use(page_, 0), 11u);
   EXPECT_EQ(units_in_use(page_, 12), 32u);
   EXPECT_EQ(units_in_use(page_, 44), 16u);
+}
+
+TEST(SlobOwnerMap, RemembersStartsAndOwnersInBothKinds) {
+  for (Fit fit : {Fit::small, Fit::medium}) {
+    alignas(64) std::uint8_t bytes[fine_map_bytes]{};
+    const OwnerMap map(bytes, fit);
+    const std::size_t step = fit == Fit::small ? 40 : 264;
+    EXPECT_EQ(map.next_start(0), pages::page_bytes);
+    for (OwnerId first = owner_id::kmalloc; first < owner_id::end; first += 9) {
+      OwnerId id = first;
+      for (std::size_t at = 0; at + step <= pages::page_bytes; at += step) {
+        map.mark(at, OwnerCode(id));
+        id = id + 1 < owner_id::end ? id + 1 : owner_id::kmalloc;
+      }
+      id = first;
+      for (std::size_t at = 0; at + step <= pages::page_bytes; at += step) {
+        EXPECT_EQ(map.id_at(at), id);
+        EXPECT_TRUE(map.starts_at(at, OwnerCode(id)));
+        EXPECT_FALSE(map.starts_at(at, OwnerCode(static_cast<OwnerId>(id ^ 1))));
+        EXPECT_EQ(map.next_start(at), at);
+        for (std::size_t inside = 1; inside < step; ++inside) {
+          EXPECT_EQ(map.id_at(at + inside), owner_id::none) << at << '+' << inside;
+          EXPECT_FALSE(map.starts_at(at + inside, OwnerCode(id)));
+        }
+        map.change(at, owner_id::parked);
+        EXPECT_EQ(map.id_at(at), owner_id::parked);
+        map.clear(at);
+        EXPECT_EQ(map.id_at(at), owner_id::none);
+        id = id + 1 < owner_id::end ? id + 1 : owner_id::kmalloc;
+      }
+      EXPECT_EQ(map.next_start(0), pages::page_bytes);
+    }
+    for (std::uint8_t byte : bytes) EXPECT_EQ(byte, 0);
+  }
 }
 
 TEST_F(SlobBlocks, AnOverwrittenHeaderEndsTheListAndIsReported) {

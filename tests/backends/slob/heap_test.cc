@@ -92,12 +92,13 @@ TEST_F(SlobHeap, AWhollyFreePageIsReturnedAtOnceWithItsMap) {
   EXPECT_EQ(cache->path_counts().slabs_freed, 1u);
 }
 
-TEST_F(SlobHeap, MapsOfSixteenPagesShareAPage) {
-  auto cache = make_cache(2048);
-  Objects objects = get(*cache, 2 * 33);
-  EXPECT_EQ(heap().usage().block_pages, 33u);
-  EXPECT_EQ(heap().usage().map_pages, 3u);
-  put(*cache, objects);
+TEST_F(SlobHeap, MapsShareAPage) {
+  auto small = make_cache(128), large = make_cache(2048);  // 32 and 2 in a page
+  Objects objects = get(*small, 32 * 17), others = get(*large, 2 * 65);
+  EXPECT_EQ(heap().usage().block_pages, 17u + 65u);
+  EXPECT_EQ(heap().usage().map_pages, 2u + 2u);  // 16 or 64 to a page
+  put(*small, objects);
+  put(*large, others);
   EXPECT_EQ(heap().usage().map_pages, 0u);
 }
 
