@@ -233,6 +233,10 @@ bool Cache<Policy>::retune(const Tunables& wanted) noexcept {
     const percpu::Pair lifo = cpus_.template detach<lifo_field>(state);
     free_mixed(lifo.first, reinterpret_cast<std::uintptr_t>(lifo.second));
   });
+  for_each_list([this](CacheList& list) {  // R3: what waits may be a batch now
+    Guard guard(list.remote_free.lock);
+    raise_check_flag(list);
+  });
   return true;
 }
 

@@ -207,9 +207,14 @@ void Cache<Policy>::send_home(CacheList& owner, const Chain& chain) noexcept {
   }
   remote.last = chain.last;
   remote.count.set(waiting + chain.count);
-  // Written once for each claim, so that the owner's line stays where it is (R2, R3). Relaxed: a
-  // hint.
-  if (waiting + chain.count >= freebatch() &&
+  raise_check_flag(owner);
+}
+
+// Under RemoteFree::lock. Written once for each claim, so that the owner's line stays where it is
+// (R2, R3). Relaxed: a hint.
+template <class Policy>
+void Cache<Policy>::raise_check_flag(CacheList& owner) noexcept {
+  if (owner.remote_free.count.get() >= freebatch() &&
       owner.remote_free_check.load(std::memory_order_relaxed) == 0)
     owner.remote_free_check.store(1, std::memory_order_relaxed);
 }

@@ -352,6 +352,7 @@ class Cache {
   Chain run_of_slab(void** objects, std::size_t n, Page*& slab) const noexcept;
   void free_to_remote(CacheList& owner, Chain chain) noexcept;
   void flush_rlist() noexcept;
+  void raise_check_flag(CacheList& owner) noexcept;
   void send_home(CacheList& owner, const Chain& chain) noexcept;
   void free_to_slabs(CacheList& owner, Chain chain) noexcept;
   void put_back(CacheList& owner, Page* slab, const Chain& run, EmptySlabs& empty) noexcept;

@@ -141,7 +141,7 @@ enum class Odd { other_cache, kmalloc_block, large_block, null };
 TEST_P(BulkLimits, CachesAndLargeBlocksMixed) {
   auto cache = make({.name = "ours", .object_bytes = 128});
   auto other = make({.name = "other", .object_bytes = 384});
-  world().kfree(world().kmalloc(300));  // makes its cache
+  for (const std::size_t bytes : {300u, 9000u}) world().kfree(world().kmalloc(bytes));  // caches
   std::size_t before = 0;
   const auto round = [&](Odd kind, std::size_t n, const NamedArrangement& arrangement) {
     std::vector<void*> objects(n);
@@ -173,8 +173,7 @@ TEST_P(BulkLimits, CachesAndLargeBlocksMixed) {
         if (HasFatalFailure()) return;
       }
     }
-    cache->shrink();
-    other->shrink();
+    world().shrink_all();
     // The first kind brings the queues of kmalloc's caches to their depth; blocks are exact.
     if (kind == Odd::kmalloc_block) before = pages::usage().allocated_bytes;
     if (kind > Odd::kmalloc_block) {

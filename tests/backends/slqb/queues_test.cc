@@ -138,6 +138,19 @@ TEST_F(SlqbQueues, BelowABatchRemoteFreesWaitUntilTrim) {
   EXPECT_EQ(cache.queues(0).remote_free, 0U);
 }
 
+TEST_F(SlqbQueues, AShorterBatchRaisesTheFlagOfWhatWaitsAlready) {
+  create({.name = "test", .object_bytes = 512}, {.limit = 8, .batchcount = 4});
+  const std::vector<void*> objects = alloc_on(0, 8);
+  free_on(1, {objects[0], objects[1]});
+  trim_on(1);
+  ASSERT_EQ(cache.queues(0).remote_free, 2U);
+  ASSERT_FALSE(cache.queues(0).remote_free_check);
+
+  EXPECT_TRUE(cache.retune({.batchcount = 2}));
+
+  EXPECT_TRUE(cache.queues(0).remote_free_check);
+}
+
 TEST_F(SlqbQueues, OverHalfOfHiwaterRemoteFreesGoStraightIntoTheSlabs) {
   create({.name = "test", .object_bytes = 512}, {.limit = 8, .batchcount = 5});
   const std::vector<void*> objects = alloc_on(0, 32);
