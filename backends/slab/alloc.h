@@ -35,8 +35,13 @@ void* Cache<Policy>::alloc_slow(gfp_t gfp) noexcept {
 template <class Policy>
 std::size_t Cache<Policy>::refill_size() const noexcept {
   const unsigned most = std::min(batchcount_.load(std::memory_order_relaxed), max_batch);
-  const bool touched = cpus_.peek(cpus_.cpu()).array.touched != 0;
-  return touched ? most : std::min(most, untouched_batch);
+  return touched() ? most : std::min(most, untouched_batch);
+}
+
+// A hint, read while others may write it: a wrong one makes a batch smaller or larger.
+template <class Policy>
+[[gnu::no_sanitize_thread]] bool Cache<Policy>::touched() const noexcept {
+  return cpus_.peek(cpus_.cpu()).array.touched != 0;
 }
 
 // Up to want objects from the node's shared array, else from its slabs; 0 without looking where

@@ -243,6 +243,7 @@ class Cache {
   // alloc.h: sources of objects
   KMEM_SLOW void* alloc_slow(gfp_t gfp) noexcept;
   std::size_t refill_size() const noexcept;
+  [[gnu::no_sanitize_thread]] bool touched() const noexcept;
   std::size_t refill(NodeLists& lists, gfp_t gfp, void** out, std::size_t want) noexcept;
   std::size_t take_shared(NodeLists& lists, void** out, std::size_t want) noexcept;
   std::size_t take_from_slabs(NodeLists& lists, void** out, std::size_t want) noexcept;
