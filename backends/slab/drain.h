@@ -266,6 +266,27 @@ std::size_t Cache<Policy>::release_free_slabs(NodeLists& lists, std::size_t most
   return released;
 }
 
+// Alien arrays before lists, as everywhere; locks of one rank together, which nobody else holds so.
+template <class Policy>
+void Cache<Policy>::prepare_fork() noexcept {
+  for (int node = 0; node < node_count_ && node_count_ > 1; ++node) {
+    for (int other = 0; other < node_count_; ++other) {
+      nodes_[node].aliens[other].lock.unranked().lock();
+    }
+  }
+  for (int node = 0; node < node_count_; ++node) nodes_[node].lock.unranked().lock();
+}
+
+template <class Policy>
+void Cache<Policy>::after_fork() noexcept {
+  for (int node = 0; node < node_count_; ++node) nodes_[node].lock.unranked().unlock();
+  for (int node = 0; node < node_count_ && node_count_ > 1; ++node) {
+    for (int other = 0; other < node_count_; ++other) {
+      nodes_[node].aliens[other].lock.unranked().unlock();
+    }
+  }
+}
+
 // ---- Reaping ------------------------------------------------------------------------------------
 
 template <class Policy>

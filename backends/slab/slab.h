@@ -226,6 +226,11 @@ class Cache {
   const char* validate() noexcept;
   void for_each_live(LiveVisitor visit, void* context) noexcept;
 
+  // Around fork(), after percpu::prepare_fork(): no list is half changed while the child's memory
+  // is copied. Private batches of other threads are lost to the child.
+  void prepare_fork() noexcept;
+  void after_fork() noexcept;
+
   // One round of the kernel's timer: an alien array of each node, every CPU's array, and every
   // second round the shared arrays and free slabs. A round that finds another under way does
   // nothing.

@@ -226,22 +226,22 @@ void Cache<Policy>::for_each_live(LiveVisitor visit, void* context) noexcept {
   }
 }
 
-// Marks the slab and moves it to its list's end, so that unvisited ones are found in front.
+// Marks the slab and moves it to its list's end, so that unvisited ones are found in front; a
+// marked one there means that there are no more.
 template <class Policy>
 Page* Cache<Policy>::next_unvisited(NodeLists& lists, std::uint64_t round,
                                     bool (&in_use)[max_objects]) noexcept {
   Guard guard(lists.lock);
   for (List* list : {&lists.full, &lists.partial}) {
-    for (ListNode* link = list->front(); link != nullptr; link = list->after(link)) {
-      Page* slab = pages::from_link(link);
-      if (slab->word == round) continue;
-      slab->word = round;
-      List::remove(link);
-      list->push_back(link);
-      std::fill_n(in_use, objects_, true);
-      for (std::size_t i = slab->counters; i < objects_; ++i) in_use[indices(slab)[i]] = false;
-      return slab;
-    }
+    ListNode* link = list->front();
+    if (link == nullptr || pages::from_link(link)->word == round) continue;
+    Page* slab = pages::from_link(link);
+    slab->word = round;
+    List::remove(link);
+    list->push_back(link);
+    std::fill_n(in_use, objects_, true);
+    for (std::size_t i = slab->counters; i < objects_; ++i) in_use[indices(slab)[i]] = false;
+    return slab;
   }
   return nullptr;
 }

@@ -1,4 +1,7 @@
 // Slabs and the cache over time: colours, index arrays, reaping, retuning, shrink, destroy.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cstring>
 #include <set>
 #include <thread>
@@ -245,6 +248,22 @@ TEST_F(Lifetime, DestroyLeavesSlabsOfLiveObjectsWithoutAnOwner) {
   EXPECT_EQ(leaking.destroy(), 1U);
   std::memset(kept, 1, 64);  // still there
   EXPECT_EQ(pages::page_of(kept)->owner, nullptr);
+}
+
+TEST_F(Lifetime, AForkedChildAllocatesAndFrees) {
+  start(64);
+  std::vector<void*> objects = alloc(100);
+  cache.prepare_fork();
+  const pid_t child = fork();
+  cache.after_fork();
+  if (child == 0) {
+    cache.free_bulk(objects.size(), objects.data());
+    _exit(cache.shrink() || cache.validate() != nullptr ? 1 : 0);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  free(objects);
 }
 
 TEST_F(Lifetime, AVisitorMayFreeWhatItIsShown) {
