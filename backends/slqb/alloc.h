@@ -26,20 +26,20 @@ std::size_t Cache<Policy>::take_any(CacheList& own, gfp_t gfp, void** out,
   if (std::size_t n = cpus_.template take<lifo_field>(out, most, link_offset_)) return n;
   // Relaxed: the flag only says that it is worth taking the lock, which orders the objects.
   if (own.remote_free_check.load(std::memory_order_relaxed) != 0) {
-    if (std::size_t n = claim(own, out, want)) return n;
+    if (std::size_t n = claim(own, gfp, out, want)) return n;
   }
   if (std::size_t n = take_from_fallback_node(own, gfp, out, want)) return n;
-  if (std::size_t n = take_from_partial(own, out, want)) return n;
+  if (std::size_t n = take_from_partial(own, gfp, out, want)) return n;
   if (std::size_t n = take_from_new_slab(own, gfp, own.node, out, want)) return n;
-  return claim(own, out, want);  // no memory: what waits below a batch will do
+  return claim(own, gfp, out, want);  // no memory: what waits below a batch will do
 }
 
 // ---- What others freed --------------------------------------------------------------------------
 
 // The whole of own's remote_free: some to out, the rest to the LIFO.
 template <class Policy>
-std::size_t Cache<Policy>::claim(CacheList& own, void** out, std::size_t want) noexcept {
-  Chain chain = take_remote_free(own);
+std::size_t Cache<Policy>::claim(CacheList& own, gfp_t gfp, void** out, std::size_t want) noexcept {
+  Chain chain = take_remote_free(own, gfp);
   const std::size_t taken = chain.take(out, want, link_offset_);
   if (taken != 0) count(Event::alloc_claimed, taken);
   install(own, chain);
@@ -47,12 +47,13 @@ std::size_t Cache<Policy>::claim(CacheList& own, void** out, std::size_t want) n
 }
 
 template <class Policy>
-Chain Cache<Policy>::take_remote_free(CacheList& list) noexcept {
+Chain Cache<Policy>::take_remote_free(CacheList& list, gfp_t gfp) noexcept {
   RemoteFree& remote = list.remote_free;
   Chain chain;
   count(Event::locks);
   {
-    Guard guard(remote.lock);
+    GuardFor guard(remote.lock, gfp);
+    if (!guard) return {};
     list.remote_free_check.store(0, std::memory_order_relaxed);  // read as a hint only
     chain = Chain{remote.first, remote.last, remote.count.get()};
     remote.first = remote.last = nullptr;
@@ -73,16 +74,18 @@ std::size_t Cache<Policy>::take_from_fallback_node(CacheList& own, gfp_t gfp, vo
                                                    std::size_t want) noexcept {
   const int node = own.fallback_node.load(std::memory_order_relaxed);  // a hint
   if (node < 0 || (gfp & gfp::thisnode) != 0) return 0;
-  return take_from_node(node_list(node), out, want);
+  return take_from_node(node_list(node), gfp, out, want);
 }
 
 template <class Policy>
-std::size_t Cache<Policy>::take_from_node(NodeList& list, void** out, std::size_t want) noexcept {
+std::size_t Cache<Policy>::take_from_node(NodeList& list, gfp_t gfp, void** out,
+                                          std::size_t want) noexcept {
   {
-    Guard guard(list.list_lock);
+    GuardFor guard(list.list_lock, gfp);
+    if (!guard) return 0;
     count(Event::locks);
     if (list.free_list.empty() && list.remote_free_check.load(std::memory_order_relaxed) != 0)
-      list.free_list = take_remote_free(list);
+      list.free_list = take_remote_free(list, gfp);
     if (list.free_list.count > hiwater())
       free_to_slabs(list, list.free_list.split(freebatch(), link_offset_));
     if (std::size_t n = list.free_list.take(out, want, link_offset_)) {
@@ -90,15 +93,16 @@ std::size_t Cache<Policy>::take_from_node(NodeList& list, void** out, std::size_
       return n;
     }
   }
-  return take_from_partial(list, out, want);
+  return take_from_partial(list, gfp, out, want);
 }
 
 // One object for a single call, as many as wanted for a bulk call, under one hold of the lock.
 template <class Policy>
-std::size_t Cache<Policy>::take_from_partial(CacheList& list, void** out,
+std::size_t Cache<Policy>::take_from_partial(CacheList& list, gfp_t gfp, void** out,
                                              std::size_t want) noexcept {
   if (list.nr_partial.get() == 0) return 0;  // racy: saves the lock
-  PageLock lock(list);
+  PageLock lock(list, gfp);
+  if (!lock) return 0;
   std::size_t taken = 0;
   while (taken < want && !list.partial.empty()) {
     Page* const slab = pages::from_link(list.partial.front());
@@ -146,8 +150,11 @@ std::size_t Cache<Policy>::take_from_new_slab(CacheList& own, gfp_t gfp, int nod
   CacheList& owner = is_local ? own : node_list(slab->node);
   slab->word = reinterpret_cast<std::uintptr_t>(&owner);
   const std::size_t taken = carve(slab, out, want);
-  add_slab(owner, slab);
-  trim_if_due(own);
+  if (!add_slab(owner, slab, gfp)) {
+    pages::free(slab);
+    return 0;
+  }
+  if ((gfp & gfp::direct_reclaim) != 0) trim_if_due(own);
   return taken;
 }
 
@@ -182,14 +189,16 @@ std::size_t Cache<Policy>::carve(Page* slab, void** out, std::size_t want) noexc
 }
 
 template <class Policy>
-void Cache<Policy>::add_slab(CacheList& owner, Page* slab) noexcept {
-  PageLock lock(owner);
+bool Cache<Policy>::add_slab(CacheList& owner, Page* slab, gfp_t gfp) noexcept {
+  PageLock lock(owner, gfp);
+  if (!lock) return false;
   owner.nr_slabs.add();
   owner.alloc_slab_new.add();
   owner.objects_out.add(slab->counters);
-  if (slab->counters == objects_) return;
+  if (slab->counters == objects_) return true;
   owner.partial.push_front(&slab->link);
   owner.nr_partial.add();
+  return true;
 }
 
 // ---- A node that the caller names ---------------------------------------------------------------
@@ -211,7 +220,7 @@ void* Cache<Policy>::alloc_node(gfp_t gfp, int node) noexcept {
 template <class Policy>
 void* Cache<Policy>::alloc_from_node(gfp_t gfp, int node) noexcept {
   void* object;
-  if (take_from_node(node_list(node), &object, 1) != 0 ||
+  if (take_from_node(node_list(node), gfp, &object, 1) != 0 ||
       take_from_new_slab(own_list(), gfp | gfp::thisnode, node, &object, 1) != 0) {
     if constexpr (Policy::counts_fast_paths) count(Event::alloc);
     return object;

@@ -84,6 +84,7 @@
 #include "common/slab/spec.h"
 #include "common/stats/counters.h"
 #include "common/stats/locked_count.h"
+#include "common/sync/lock_for.h"
 #include "common/sync/ranked_lock.h"
 
 namespace kmem::slqb {
@@ -180,10 +181,14 @@ class EmptySlabs {
 
 class [[nodiscard]] PageLock {
  public:
-  explicit PageLock(CacheList& list) noexcept : guard_(list.page_lock) { list.page_locks.add(); }
+  explicit PageLock(CacheList& list, gfp_t gfp = gfp::kernel) noexcept
+      : guard_(list.page_lock, gfp) {
+    if (guard_) list.page_locks.add();
+  }
+  explicit operator bool() const noexcept { return static_cast<bool>(guard_); }
 
  private:
-  Guard<SpinLock> guard_;
+  GuardFor<SpinLock> guard_;
 };
 
 // The events are the kernel's; those of slabs are in CacheList, under its lock.
@@ -328,18 +333,18 @@ class Cache {
   // alloc.h: sources of objects
   KMEM_SLOW void* alloc_slow(gfp_t gfp) noexcept;
   std::size_t take_any(CacheList& own, gfp_t gfp, void** out, std::size_t want) noexcept;
-  std::size_t claim(CacheList& own, void** out, std::size_t want) noexcept;
-  Chain take_remote_free(CacheList& list) noexcept;
+  std::size_t claim(CacheList& own, gfp_t gfp, void** out, std::size_t want) noexcept;
+  Chain take_remote_free(CacheList& list, gfp_t gfp = gfp::kernel) noexcept;
   std::size_t take_from_fallback_node(CacheList& own, gfp_t gfp, void** out,
                                       std::size_t want) noexcept;
-  std::size_t take_from_node(NodeList& list, void** out, std::size_t want) noexcept;
-  std::size_t take_from_partial(CacheList& list, void** out, std::size_t want) noexcept;
+  std::size_t take_from_node(NodeList& list, gfp_t gfp, void** out, std::size_t want) noexcept;
+  std::size_t take_from_partial(CacheList& list, gfp_t gfp, void** out, std::size_t want) noexcept;
   std::size_t take_from_slab(CacheList& list, Page* slab, void** out, std::size_t want) noexcept;
   std::size_t take_from_new_slab(CacheList& own, gfp_t gfp, int node, void** out,
                                  std::size_t want) noexcept;
   Page* new_slab(gfp_t gfp, int node, std::uint32_t colour) noexcept;
   std::size_t carve(Page* slab, void** out, std::size_t want) noexcept;
-  void add_slab(CacheList& owner, Page* slab) noexcept;
+  bool add_slab(CacheList& owner, Page* slab, gfp_t gfp) noexcept;
   void* alloc_from_node(gfp_t gfp, int node) noexcept;
 
   // free.h: destinations of objects
