@@ -216,6 +216,23 @@ std::size_t Cache<Policy>::abandon_slabs() noexcept {
   return live;
 }
 
+// ---- Fork ---------------------------------------------------------------------------------------
+
+// Rank after rank; locks of one rank together, which nobody else holds so.
+template <class Policy>
+void Cache<Policy>::prepare_fork() noexcept {
+  for (int node = 0; node < node_count_; ++node) node_lists_[node].list_lock.unranked().lock();
+  for_each_list([](CacheList& list) { list.page_lock.unranked().lock(); });
+  for_each_list([](CacheList& list) { list.remote_free.lock.unranked().lock(); });
+}
+
+template <class Policy>
+void Cache<Policy>::after_fork() noexcept {
+  for_each_list([](CacheList& list) { list.remote_free.lock.unranked().unlock(); });
+  for_each_list([](CacheList& list) { list.page_lock.unranked().unlock(); });
+  for (int node = 0; node < node_count_; ++node) node_lists_[node].list_lock.unranked().unlock();
+}
+
 // ---- Tuning -------------------------------------------------------------------------------------
 
 template <class Policy>

@@ -317,6 +317,11 @@ class Cache {
   const char* validate() noexcept;
   void for_each_live(LiveVisitor visit, void* context) noexcept;
 
+  // Around fork(), after percpu::prepare_fork(): no list is half changed while the child's memory
+  // is copied. What other threads have in hand is lost to the child.
+  void prepare_fork() noexcept;
+  void after_fork() noexcept;
+
   // What waits for and on a CPU; racy.
   QueueFill queues(unsigned cpu) const noexcept;
 

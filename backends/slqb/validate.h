@@ -182,10 +182,11 @@ void Cache<Policy>::visit_live(Page* slab, LiveVisitor visit, void* context) noe
       object = load_link(object, link_offset_);
     }
   }
+  const std::size_t colour = slab->first_object;  // visit() may free the slab's last object
   for (std::size_t i = 0; i < objects_; ++i) {
     if ((is_free[i / 64] >> (i % 64) & 1) != 0) continue;
     const std::size_t offset = i * geometry_.slot_bytes;
-    visit(context, first + offset, slab->first_object + offset);
+    visit(context, first + offset, colour + offset);
   }
 }
 

@@ -280,6 +280,18 @@ TEST_F(SlqbQueues, ConstructedStateHoldsAtEveryAllocation) {
   }
 }
 
+TEST_F(SlqbQueues, LocksHeldForAForkAreFreeAfterIt) {
+  create();
+  void* const object = alloc_on(0);
+  cache.prepare_fork();
+  EXPECT_EQ(cache.alloc(gfp::atomic), nullptr);
+  cache.after_fork();
+  EXPECT_EQ(cache.alloc(gfp::atomic), static_cast<char*>(object) + 512);
+  cache.shrink();
+  EXPECT_STREQ(cache.validate(), nullptr);
+  cache.free(static_cast<char*>(object) + 512, pages::page_of(object));
+}
+
 TEST_F(SlqbQueues, OwnsOnlyStartsOfItsObjects) {
   create({.name = "test", .object_bytes = 640});
   alloc_on(0, 6);
