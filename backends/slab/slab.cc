@@ -1,6 +1,5 @@
 #include "backends/slab/slab.h"
 
-#include "api/slab_backend.h"
 #include "backends/slab/alloc.h"
 #include "backends/slab/bulk.h"
 #include "backends/slab/drain.h"
@@ -8,9 +7,6 @@
 #include "backends/slab/validate.h"
 
 namespace kmem::slab {
-
-static_assert(SlabBackend<Cache<percpu::Rseq>> && SlabBackend<Cache<percpu::Locked>> &&
-              SlabBackend<Cache<percpu::Virtual>>);
 
 template class Cache<percpu::Rseq>;
 template class Cache<percpu::Locked>;

@@ -1,7 +1,6 @@
 // The instantiations: all slow paths of SLQB are compiled here, once a policy.
 #include "backends/slqb/slqb.h"
 
-#include "api/slab_backend.h"
 #include "backends/slqb/alloc.h"
 #include "backends/slqb/bulk.h"
 #include "backends/slqb/drain.h"
@@ -13,9 +12,5 @@ namespace kmem {
 template class slqb::Cache<percpu::Rseq>;
 template class slqb::Cache<percpu::Locked>;
 template class slqb::Cache<percpu::Virtual>;
-
-static_assert(SlabBackend<slqb::Cache<percpu::Rseq>>);
-static_assert(SlabBackend<slqb::Cache<percpu::Locked>>);
-static_assert(SlabBackend<slqb::Cache<percpu::Virtual>>);
 
 }  // namespace kmem
