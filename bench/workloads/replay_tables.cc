@@ -55,7 +55,10 @@ std::string not_replayed(const trace::Program& program) {
 std::string repaired(const trace::Program& program) {
   const trace::Oddities& odd = program.oddities;
   std::string line;
-  add_if(line, odd.reallocated_live, "objects freed because their memory was handed out again");
+  add_if(line, odd.reallocated_live,
+         "objects freed because their memory was handed out again (their frees are not in the "
+         "trace: bulk "
+         "frees never are)");
   add_if(line, odd.freed_by_other_name, "frees that named another cache");
   add_if(line, odd.out_of_order, "events put in order of time");
   return line;
