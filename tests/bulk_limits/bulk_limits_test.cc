@@ -141,8 +141,9 @@ enum class Odd { other_cache, kmalloc_block, large_block, null };
 TEST_P(BulkLimits, CachesAndLargeBlocksMixed) {
   auto cache = make({.name = "ours", .object_bytes = 128});
   auto other = make({.name = "other", .object_bytes = 384});
-  for (const std::size_t bytes : {300u, 9000u}) world().kfree(world().kmalloc(bytes));  // caches
-  std::size_t before = 0;
+  for (const std::size_t bytes : {300u, 9000u}) world().kfree(world().kmalloc(bytes));
+  world().shrink_all();  // what kmalloc makes once is there now
+  const std::size_t before = pages::usage().allocated_bytes;
   const auto round = [&](Odd kind, std::size_t n, const NamedArrangement& arrangement) {
     std::vector<void*> objects(n);
     for (std::size_t i = 0; i < n; ++i) {
@@ -174,11 +175,7 @@ TEST_P(BulkLimits, CachesAndLargeBlocksMixed) {
       }
     }
     world().shrink_all();
-    // The first kind brings the queues of kmalloc's caches to their depth; blocks are exact.
-    if (kind == Odd::kmalloc_block) before = pages::usage().allocated_bytes;
-    if (kind > Odd::kmalloc_block) {
-      EXPECT_EQ(pages::usage().allocated_bytes, before);
-    }
+    EXPECT_EQ(pages::usage().allocated_bytes, before);
   }
 }
 

@@ -243,14 +243,16 @@ TEST_P(Bulk, KfreeBulkTakesObjectsOfEveryKind) {
     world().kfree_bulk(n, objects.data());
   };
   for (const std::size_t n : {1u, 2u, 31u, 32u, 33u, 64u, 65u, 200u}) round(n);
+  for (std::size_t bytes = 1; bytes < 140000; bytes += 1 + bytes / 4) {
+    world().kfree(world().kmalloc(bytes));  // every cache of kmalloc's exists now
+  }
   world().shrink_all();
   const std::size_t before = pages::usage().allocated_bytes;
   for (std::size_t i = 0; i < scaled(60); ++i) round(random.between(1, 130));
   expect_none_live(*one);
   expect_none_live(*two);
   world().shrink_all();
-  // Queues of the kmalloc caches may hold more than before; large blocks and runs may not be lost.
-  EXPECT_LE(pages::usage().allocated_bytes, before + (std::size_t{4} << 20));
+  EXPECT_EQ(pages::usage().allocated_bytes, before);
 }
 
 TEST_P(Bulk, AStrangerInTheArrayIsReportedAndTheRestFreed) {

@@ -221,7 +221,7 @@ TEST_P(Kmalloc, FailedReallocLeavesTheBlock) {
   fill(block, 5000, 8);
   pages::fail_allocation(1, true);
   errno = 0;
-  EXPECT_EQ(world().krealloc(block, pages::max_block_bytes, gfp::kernel), nullptr);
+  EXPECT_EQ(world().krealloc(block, std::size_t{3} << 20, gfp::kernel), nullptr);
   EXPECT_EQ(errno, ENOMEM);
   pages::fail_allocation(0);
   EXPECT_TRUE(holds(block, 5000, 8));

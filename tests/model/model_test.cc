@@ -289,7 +289,7 @@ TEST_P(Model, AnySequenceOfOperationsKeepsEveryObject) {
   // RC_PARAMS is RapidCheck's own; without it the process's seed, and a number of sequences that
   // takes a few seconds.
   const std::string parameters = "seed=" + std::to_string(process_seed()) +
-                                 " max_success=" + std::to_string(scaled(300)) + " max_size=150";
+                                 " max_success=" + std::to_string(scaled(250)) + " max_size=150";
   setenv("RC_PARAMS", parameters.c_str(), 0);
   std::printf("RC_PARAMS=\"%s\"\n", std::getenv("RC_PARAMS"));
   const World& world = this->world();
