@@ -85,7 +85,8 @@ KMEM_EXPORT kmem_cache* __kmem_cache_create_args(const char* name, size_t object
   kmem::CreateOptions options;
   options.has_user_region = args->usersize != 0;
   options.no_merge = args->sheaf_capacity != 0;
-  if ((flags & kmem::slab_flag::kmalloc) != 0) spec.flags = ~slab_flags_t{0};  // not a caller's
+  // The library's own mark, unknown from a caller: left in, it would be obeyed.
+  if ((flags & kmem::slab_flag::kmalloc) != 0) spec.flags = (flags & ~kmem::slab_flag::kmalloc) | 1;
   const bool inside =
       args->useroffset <= object_size && args->usersize <= object_size - args->useroffset;
   if ((args->usersize == 0 && args->useroffset != 0) || !inside) {
