@@ -1,9 +1,12 @@
 #include "common/percpu/drain.h"
 
+#include <unistd.h>
+
 #include <utility>
 
 #include "common/base/assert.h"
 #include "common/pages/pages.h"
+#include "common/percpu/current_cpu.h"
 #include "common/percpu/membarrier.h"
 #include "common/percpu/slot_lock.h"
 
@@ -11,6 +14,7 @@ namespace kmem::percpu {
 namespace {
 
 constinit SpinLock process_drain_lock{LockRank::drain};
+constinit pid_t forking_process = 0;
 
 List& all_gates() noexcept {
   static List gates;
@@ -22,6 +26,8 @@ List& all_gates() noexcept {
 SpinLock& drain_lock() noexcept { return process_drain_lock; }
 
 bool Gate::create(std::size_t bytes, unsigned cpus, Quiesce how) noexcept {
+  // Under the drain lock, so that a fork, which holds it, finds the area in order.
+  Guard guard(drain_lock());
   place_ = area_alloc(bytes, cpus);
   if (place_.base == nullptr) return false;
   bytes_ = bytes;
@@ -29,22 +35,20 @@ bool Gate::create(std::size_t bytes, unsigned cpus, Quiesce how) noexcept {
   how_ = how;
   base_.store(place_.base, std::memory_order_relaxed);
   gate_.store(place_.dummy, std::memory_order_relaxed);
-  Guard guard(drain_lock());
   all_gates().push_back(&all_);
   return true;
 }
 
 bool Gate::create_closed(unsigned cpus) noexcept {
+  Guard guard(drain_lock());
   gate_.store(area_dummy(cpus), std::memory_order_relaxed);
   return gate_.load(std::memory_order_relaxed) != nullptr;
 }
 
 void Gate::destroy() noexcept {
-  {
-    Guard guard(drain_lock());
-    close();
-    List::remove(&all_);
-  }
+  Guard guard(drain_lock());
+  close();
+  List::remove(&all_);
   area_free(place_, bytes_, cpus_);
   place_ = {};
   while (left_ != nullptr) {
@@ -94,6 +98,10 @@ void Gate::open() noexcept {
   gate_.store(place_.base, std::memory_order_release);
 }
 
+Gate& Gate::gate_of(ListNode* node) noexcept {
+  return *reinterpret_cast<Gate*>(reinterpret_cast<char*>(node) - offsetof(Gate, all_));
+}
+
 void Gate::wait_for_slot_locks() noexcept {
   for (unsigned cpu = 0; cpu < cpus_; ++cpu) {
     auto& header = *reinterpret_cast<SlotHeader*>(real_slot(cpu));
@@ -102,21 +110,34 @@ void Gate::wait_for_slot_locks() noexcept {
   }
 }
 
+// A thread that has a slot's lock now only looks at the gate, and finds it closed. In the child it
+// is gone, and so must the lock be.
+void Gate::forget_slot_locks() noexcept {
+  for (unsigned cpu = 0; cpu < cpus_; ++cpu) {
+    reinterpret_cast<SlotHeader*>(real_slot(cpu))->lock = 0;
+  }
+}
+
 void prepare_fork() noexcept {
   drain_lock().lock();
+  forking_process = getpid();
   bool sequences = false;
   for (ListNode* node = all_gates().front(); node != nullptr; node = all_gates().after(node)) {
-    auto* gate = reinterpret_cast<Gate*>(reinterpret_cast<char*>(node) - offsetof(Gate, all_));
-    gate->gate_.store(gate->place_.dummy, std::memory_order_relaxed);  // as in close()
-    sequences |= gate->how_ == Quiesce::membarrier;
-    if (gate->how_ == Quiesce::slot_locks) gate->wait_for_slot_locks();
+    Gate& gate = Gate::gate_of(node);
+    gate.gate_.store(gate.place_.dummy, std::memory_order_relaxed);  // as in close()
+    sequences |= gate.how_ == Quiesce::membarrier;
+    if (gate.how_ == Quiesce::slot_locks) gate.wait_for_slot_locks();
   }
   if (sequences) restart_all_sequences();
 }
 
 void after_fork() noexcept {
+  const bool in_child = getpid() != forking_process;
+  if (in_child && use_sequences) register_membarrier();
   for (ListNode* node = all_gates().front(); node != nullptr; node = all_gates().after(node)) {
-    reinterpret_cast<Gate*>(reinterpret_cast<char*>(node) - offsetof(Gate, all_))->open();
+    Gate& gate = Gate::gate_of(node);
+    if (in_child && gate.how_ == Quiesce::slot_locks) gate.forget_slot_locks();
+    gate.open();
   }
   drain_lock().unlock();
 }

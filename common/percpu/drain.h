@@ -67,7 +67,9 @@ class Gate {
     std::size_t bytes;
   };
 
+  static Gate& gate_of(ListNode* node) noexcept;
   void wait_for_slot_locks() noexcept;
+  void forget_slot_locks() noexcept;
 
   std::atomic<char*> gate_{nullptr};
   std::atomic<char*> base_{nullptr};  // place_.base

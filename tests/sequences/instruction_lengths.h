@@ -29,7 +29,8 @@ inline std::size_t two_byte_length(const std::uint8_t* at) {
                      opcode == 0x10 || opcode == 0x11 || opcode == 0x16 ||  // movups, movhps
                      opcode == 0x28 || opcode == 0x29 ||                    // movaps
                      opcode == 0x6c || opcode == 0x6e || opcode == 0x7e ||  // punpck, movq
-                     opcode == 0xd4 || opcode == 0xd6 || opcode == 0x1f;    // paddq, nop
+                     opcode == 0xb7 || opcode == 0xd4 || opcode == 0xd6 ||
+                     opcode == 0x1f;  // movzx, paddq, nop
   return known ? 2 + modrm_length(at + 2) : 0;
 }
 

@@ -174,10 +174,10 @@ struct Contents {
       for (; head != nullptr && list.size() < 200; head = link_of(head)) list.push_back(head);
     };
     walk(state.owned.head, owned_list);
-    walk(state.counted.head, counted_list);
+    walk(state.counted.list.head(), counted_list);
     window.assign(state.entries + state.array.bottom, state.entries + state.array.top);
     owner = state.owned.owner;
-    count = state.counted.count;
+    count = state.counted.list.count();
     bottom = state.array.bottom;
     end = state.array.end;
   }

@@ -57,6 +57,10 @@ KMEM_OPERATION(PushCounted, result.push = cpus.template push<counted>(linked(100
                                                                       std::uint64_t{0}, test_link));
 KMEM_OPERATION(TakeCounted,
                keep(result, out, cpus.template take<counted>(out, std::size_t{5}, test_link)));
+KMEM_OPERATION(ReadCounted, result.pair = cpus.template read<counted>());
+KMEM_OPERATION(CasCounted,
+               result.yes = cpus.template cas<counted>({object(10), reinterpret_cast<void*>(8)},
+                                                       {nullptr, nullptr}));
 KMEM_OPERATION(PopArray, out[0] = cpus.template pop<array>(); keep(result, out, 1));
 KMEM_OPERATION(PushArray, result.push = cpus.template push<array>(object(100), std::uint64_t{0}));
 KMEM_OPERATION(TakeArray, keep(result, out, cpus.template take<array>(out, std::size_t{7})));
@@ -158,7 +162,7 @@ class Interrupted : public testing::Test {
     state.header.live = 1;
     state.owned = {linked(first, 8), slab, nullptr, 0};
     exclusive::store_link(object(first + 7), test_link, nullptr);
-    state.counted = {linked(first + 10, 8), 8, test_limit, 0};
+    state.counted = {CountedHead(linked(first + 10, 8), 8), 0, test_limit, 0};
     exclusive::store_link(object(first + 17), test_link, nullptr);
     state.array = {17, 10, 10 + test_limit, 0, test_limit, test_capacity, 0};
     for (std::size_t i = 10; i < 17; ++i) state.entries[i] = object(first + 10 + i);
@@ -236,9 +240,9 @@ class Interrupted : public testing::Test {
   Descriptor descriptor{};
 };
 
-using Operations =
-    testing::Types<PopOwned, PushOwned, TakeOwned, ReadOwned, CasOwned, PopCounted, PushCounted,
-                   TakeCounted, PopArray, PushArray, TakeArray, PutArray, TakeOldest, MakeRoom>;
+using Operations = testing::Types<PopOwned, PushOwned, TakeOwned, ReadOwned, CasOwned, PopCounted,
+                                  PushCounted, TakeCounted, ReadCounted, CasCounted, PopArray,
+                                  PushArray, TakeArray, PutArray, TakeOldest, MakeRoom>;
 struct OperationNames {
   template <class Op>
   static std::string GetName(int) {
