@@ -150,7 +150,7 @@ Sample WorldReplayBench<W>::round() {
   percpu::enter_virtual_cpu(cpu_ = 0);
   const Stopwatch watch;
   for (const Op& op : program_.ops) perform(op);
-  return watch.per(static_cast<double>(program_.ops.size()));
+  return watch.per_own_time(static_cast<double>(program_.ops.size()));
 }
 
 // The first pass finds the moment of the peak, the second looks at every cache then and at the end:
