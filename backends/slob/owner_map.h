@@ -85,10 +85,8 @@ class OwnerMap {
   // Whether a block of this owner starts at offset: one compare of one entry for most.
   KMEM_FAST bool starts_at(std::size_t offset, const OwnerCode& owner) const noexcept {
     if (offset % min_align_bytes != 0) return false;
-    if (coarse())
-      return entry(offset).load(std::memory_order_relaxed) == (owner.coarse | step(offset));
-    if (load(offset) != (owner.first | half(offset))) return false;
-    return owner.second == 0 || load(offset + fine_granule_bytes) == owner.second;
+    if (!coarse()) return starts_at_fine(offset, owner);
+    return entry(offset).load(std::memory_order_relaxed) == (owner.coarse | step(offset));
   }
 
   // Where none started.
@@ -117,6 +115,10 @@ class OwnerMap {
   std::size_t next_start(std::size_t offset) const noexcept;
 
  private:
+  bool starts_at_fine(std::size_t offset, const OwnerCode& owner) const noexcept {
+    if (load(offset) != (owner.first | half(offset))) return false;
+    return owner.second == 0 || load(offset + fine_granule_bytes) == owner.second;
+  }
   static unsigned half(std::size_t offset) noexcept {
     return offset % fine_granule_bytes == 0 ? 0 : 0x80;
   }
