@@ -39,7 +39,18 @@ class CacheFront {
   }
 
   // ---- Bulk ----
-  bool alloc_bulk(gfp_t gfp, std::size_t n, void** objects) noexcept {
+  // A bulk of one costs what a single call does.
+  KMEM_FAST bool alloc_bulk(gfp_t gfp, std::size_t n, void** objects) noexcept {
+    if (n != 1) return alloc_many(gfp, n, objects);
+    objects[0] = alloc(gfp);
+    return objects[0] != nullptr;
+  }
+  KMEM_FAST void free_bulk(std::size_t n, void** objects) noexcept {
+    if (n != 1 || objects[0] == nullptr) return free_many(n, objects);
+    free(objects[0]);
+  }
+
+  bool alloc_many(gfp_t gfp, std::size_t n, void** objects) noexcept {
     if (!count_fits(n)) [[unlikely]]
       return false;
     if (!backend_.alloc_bulk(gfp, n, objects)) [[unlikely]]
@@ -50,10 +61,9 @@ class CacheFront {
     return true;
   }
 
-  void free_bulk(std::size_t n, void** objects) noexcept {
+  void free_many(std::size_t n, void** objects) noexcept {
     if (!count_fits(n)) [[unlikely]]
       return;
-    if (n == 1 && objects[0] != nullptr) return free(objects[0]);
     std::size_t owned = count_owned(n, objects);
     if (owned != n) [[unlikely]]
       owned = drop_strangers(owned, n, objects);
