@@ -367,7 +367,8 @@ void Cache<Policy>::reap_nodes() noexcept {
     lists.shared.touched = false;
     const bool wanted = lists.free_touched || keeps_empty_slabs_;
     const std::size_t most =
-        wanted ? 0 : (lists.free_limit + 5 * objects_ - 1) / (5 * std::size_t{objects_});
+        wanted ? 0
+               : (lists.free_limit + 5 * std::size_t{objects_} - 1) / (5 * std::size_t{objects_});
     lists.free_touched = false;
     lists.lock.unlock();
     destroy_slabs(doomed);
