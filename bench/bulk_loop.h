@@ -19,7 +19,7 @@ class WorldBulkBench final : public BulkBench {
     spec.object_bytes = object_bytes;
     spec.flags = slab_flag::hwcache_align;
     cache_ = W::create(spec);
-    if (cache_ == nullptr) throw std::runtime_error("the cache of the bulk run was refused");
+    if (cache_ == nullptr) throw std::runtime_error("the cache of the bulk run cannot be created");
   }
   ~WorldBulkBench() override { W::destroy(cache_); }
   WorldBulkBench(const WorldBulkBench&) = delete;

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstring>
 #include <stdexcept>
 #include <vector>
@@ -82,8 +83,8 @@ void WorldReplayBench<W>::create_caches() {
     if (!traced.is_kmalloc) {
       cache = W::create(trace::spec_for(traced));
       if (cache == nullptr)
-        throw std::runtime_error(
-            fmt::format("cache {} of {} bytes was refused", traced.name, traced.bytes_req));
+        throw std::runtime_error(fmt::format("cache {} of {} bytes cannot be created: {}",
+                                             traced.name, traced.bytes_req, std::strerror(errno)));
     }
     caches_.push_back(cache);
   }
