@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 #include "bench/trace/cache_spec.h"
@@ -22,9 +23,8 @@ class LiveBytes {
   explicit LiveBytes(const trace::Program& program) : program_(program) {}
   void follow(const trace::Op& op) noexcept {
     const trace::TracedCache& cache = program_.cache_of(op);
-    const bool allocates =
-        op.kind == trace::OpKind::cache_alloc || op.kind == trace::OpKind::kmalloc;
-    const std::size_t sign = allocates ? 1 : ~std::size_t{0};  // modulo 2^64: plus or minus one
+    const std::size_t sign =
+        trace::allocates(op.kind) ? 1 : ~std::size_t{0};  // modulo 2^64: plus or minus one
     now.requested_bytes += sign * op.bytes;
     now.kernel_bytes += sign * cache.bytes_alloc;
     now.live_objects += sign;
@@ -60,6 +60,8 @@ class WorldReplayBench final : public ReplayBench {
   void start_over();
   bool perform(const Op& op) noexcept;
   void* allocate(const Op& op, const trace::Site& site) noexcept;
+  bool take(const Op& op) noexcept;
+  void give(const Op& op) noexcept;
   Footprint at_peak(std::size_t base_bytes);
   static void look(Footprint& footprint) {
     footprint.caches = W::snapshot();
@@ -121,27 +123,31 @@ KMEM_FAST void* WorldReplayBench<W>::allocate(const Op& op, const trace::Site& s
                               : W::alloc_node(cache, site.gfp, site.node);
 }
 
+template <World W>
+KMEM_FAST bool WorldReplayBench<W>::take(const Op& op) noexcept {
+  void* object = allocate(op, sites_[op.site]);
+  objects_[op.object] = object;
+  if (object == nullptr) [[unlikely]]
+    return ++failed_, false;
+  if (options_.touch) std::memset(object, static_cast<int>(op.object & 0xFF), op.bytes);
+  return true;
+}
+
+template <World W>
+KMEM_FAST void WorldReplayBench<W>::give(const Op& op) noexcept {
+  void* object = std::exchange(objects_[op.object], nullptr);
+  if (object == nullptr) [[unlikely]]
+    return;  // it could not be had
+  op.kind == trace::OpKind::kfree ? W::kfree(object)
+                                  : W::free(caches_[sites_[op.site].cache], object);
+}
+
 // True if it took memory.
 template <World W>
 KMEM_FAST bool WorldReplayBench<W>::perform(const Op& op) noexcept {
   if (op.cpu != cpu_) percpu::enter_virtual_cpu(cpu_ = op.cpu);
-  const trace::Site& site = sites_[op.site];
-  void*& object = objects_[op.object];
-  if (op.kind == trace::OpKind::cache_alloc || op.kind == trace::OpKind::kmalloc) {
-    object = allocate(op, site);
-    if (object == nullptr) [[unlikely]]
-      return ++failed_, false;
-    if (options_.touch) std::memset(object, static_cast<int>(op.object & 0xFF), op.bytes);
-    return true;
-  }
-  if (object == nullptr) [[unlikely]]
-    return false;  // it could not be had
-  if (op.kind == trace::OpKind::kfree)
-    W::kfree(object);
-  else
-    W::free(caches_[site.cache], object);
-  object = nullptr;
-  return false;
+  if (trace::allocates(op.kind)) return take(op);
+  return give(op), false;
 }
 
 template <World W>

@@ -15,8 +15,8 @@ namespace kmem::bench {
 // Formatted by hand: clang-format 14 breaks compound requirements.
 // clang-format off
 template <class W>
-concept World = requires(typename W::Cache* cache, const CacheSpec& spec, gfp_t gfp, int node, void* p,
-                         void** objects, std::size_t n, int fd) {
+concept World = requires(typename W::Cache* cache, const CacheSpec& spec, gfp_t gfp, int node,
+                         void* p, void** objects, std::size_t n, int fd) {
   { W::create(spec) } -> std::same_as<typename W::Cache*>;                // nullptr: refused
   { W::destroy(cache) } -> std::same_as<void>;                            // no object is live
   { W::alloc(cache, gfp) } -> std::same_as<void*>;
@@ -29,7 +29,7 @@ concept World = requires(typename W::Cache* cache, const CacheSpec& spec, gfp_t 
   { W::kmalloc(n, gfp, node) } -> std::same_as<void*>;
   { W::kfree(p) } -> std::same_as<void>;
   { W::shrink_all() } -> std::same_as<void>;
-  { W::page_bytes() } -> std::same_as<std::size_t>;                       // in slabs and large blocks
+  { W::page_bytes() } -> std::same_as<std::size_t>;  // in slabs and large blocks
   { W::paths() } -> std::same_as<PathCounts>;                             // since the start
   { W::snapshot() } -> std::same_as<std::vector<CacheSnapshot>>;
   { W::heap() } -> std::same_as<SharedHeap>;

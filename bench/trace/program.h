@@ -15,6 +15,10 @@ namespace kmem::bench::trace {
 
 enum class OpKind : std::uint8_t { cache_alloc, cache_free, kmalloc, kfree };
 
+constexpr bool allocates(OpKind kind) noexcept {
+  return kind == OpKind::cache_alloc || kind == OpKind::kmalloc;
+}
+
 struct Op {
   std::uint32_t object;  // number of the pointer
   std::uint32_t bytes;   // requested; of a free: of the object that it frees
