@@ -81,6 +81,7 @@
 #include "common/pages/pages.h"
 #include "common/percpu/policies.h"
 #include "common/slab/chain.h"
+#include "common/slab/owned.h"
 #include "common/slab/spec.h"
 #include "common/stats/counters.h"
 #include "common/stats/locked_count.h"
@@ -306,6 +307,12 @@ class Cache {
     const auto offset = static_cast<std::uint32_t>(static_cast<const char*>(object) -
                                                    pages::address_of(slab) - slab->first_object);
     return (offset < objects_bytes_) & divider_.divides(offset);
+  }
+
+  // How many pointers from the front are objects of this cache: cheaper than owns() for each.
+  KMEM_FAST std::size_t count_owned(std::size_t n, void* const* objects) const noexcept {
+    const auto objects_bytes = [this](const Page*) -> std::size_t { return objects_bytes_; };
+    return kmem::count_owned(this, divider_, objects_bytes, n, objects);
   }
 
   bool shrink() noexcept;
