@@ -43,22 +43,21 @@ struct Share {
 class HeapLock {
  public:
   void lock() noexcept {
-    inside_.store(true, std::memory_order_relaxed);
+    inside_ = true;
     std::atomic_signal_fence(std::memory_order_seq_cst);  // pairs with may_enter() in a handler
     lock_.lock();
   }
   void unlock() noexcept {
     lock_.unlock();
     std::atomic_signal_fence(std::memory_order_seq_cst);  // pairs with may_enter() in a handler
-    inside_.store(false, std::memory_order_relaxed);
+    inside_ = false;
   }
-  static bool may_enter(gfp_t gfp) noexcept {
-    return (gfp & gfp::direct_reclaim) != 0 || !inside_.load(std::memory_order_relaxed);
-  }
+  static bool may_enter(gfp_t gfp) noexcept { return (gfp & gfp::direct_reclaim) != 0 || !inside_; }
 
  private:
-  [[gnu::tls_model("initial-exec")]] static inline constinit thread_local std::atomic<bool> inside_{
-      false};
+  // Read and written by this thread alone, a handler on it included.
+  [[gnu::tls_model("initial-exec")]] static inline constinit thread_local volatile bool inside_ =
+      false;
   SpinLock lock_{LockRank::heap};
 };
 
