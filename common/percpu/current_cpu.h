@@ -6,6 +6,11 @@
 
 #include "common/base/attributes.h"
 
+// glibc 2.35 and later registers every thread.
+#if defined(__x86_64__) && __has_include(<sys/rseq.h>)
+#define KMEM_RSEQ_BUILT 1
+#endif
+
 namespace kmem::percpu {
 
 // The thread's rseq area, from the thread pointer: the same for all threads; zero if libc has none.

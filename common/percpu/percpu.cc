@@ -1,6 +1,5 @@
 #include <linux/membarrier.h>
 #include <sched.h>
-#include <sys/rseq.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,6 +13,10 @@
 #include "common/percpu/membarrier.h"
 #include "common/percpu/policies.h"
 #include "common/percpu/slot_lock.h"
+
+#if defined(KMEM_RSEQ_BUILT)
+#include <sys/rseq.h>
+#endif
 
 namespace kmem::percpu {
 
@@ -38,14 +41,24 @@ unsigned ask_current_cpu() noexcept {
   return cpu < 0 ? 0 : static_cast<unsigned>(cpu);
 }
 
+namespace {
+
+bool asked_for(const char* what) noexcept {
+  const char* asked = std::getenv("KMEM_PERCPU");
+  return asked != nullptr && std::strcmp(asked, what) == 0;
+}
+
+}  // namespace
+
 bool register_membarrier() noexcept {
   return syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED_RSEQ, 0, 0) == 0;
 }
 
 void restart_all_sequences() noexcept {
-  [[maybe_unused]] const long failed =
-      syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ, 0, 0);
-  KMEM_ASSERT(failed == 0);  // registered: it has no other way to fail
+  [[maybe_unused]] const bool done =
+      syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED_RSEQ, 0, 0) == 0;
+  // Registered, it cannot fail; unregistered, there is one thread, and it is here.
+  KMEM_ASSERT(done || asked_for("unregistered"));
 }
 
 namespace {
@@ -58,40 +71,60 @@ constexpr bool built_for_tsan = __has_feature(thread_sanitizer);
 constexpr bool built_for_tsan = false;
 #endif
 
-// Why sequences cannot be used; null: they can.
-const char* why_not_rseq() noexcept {
-#if !defined(__x86_64__)
-  return "no rseq: no sequences for this architecture";
-#else
-  if (const char* forced = std::getenv("KMEM_PERCPU"); forced != nullptr && *forced != 0) {
-    if (std::strcmp(forced, "locked") == 0) return "forced by KMEM_PERCPU=locked";
-    // For counting instructions under valgrind: right for a single thread that no signal handler
-    // interrupts to allocate. All CPUs are then CPU 0.
-    if (std::strcmp(forced, "unregistered") == 0) return nullptr;
-    if (std::strcmp(forced, "rseq") != 0)
-      warn("KMEM_PERCPU=%s: not rseq or locked, ignored", forced);
-  }
-  if (built_for_tsan) return "no rseq: ThreadSanitizer cannot see through it";
-  if (__rseq_size == 0) return "no rseq: not registered by libc";
-  const auto* area = reinterpret_cast<const struct rseq*>(
-      static_cast<const char*>(__builtin_thread_pointer()) + __rseq_offset);
-  if (static_cast<int>(area->cpu_id) < 0) return "no rseq: not registered for this thread";
-  if (!register_membarrier()) return "no rseq: the kernel has no membarrier for it";
-  return nullptr;
-#endif
+// What start() found out. reason is why sequences run, or why not.
+struct Decision {
+  bool sequences;
+  const char* reason;
+};
+
+void refuse_unknown_request() noexcept {
+  const char* asked = std::getenv("KMEM_PERCPU");
+  if (asked == nullptr || *asked == 0 || asked_for("rseq") || asked_for("locked")) return;
+  if (asked_for("unregistered")) return;
+  warn("KMEM_PERCPU=%s: not rseq or locked, ignored", asked);
 }
 
-constexpr const char* is_available = "glibc registered rseq and membarrier is there";
+#if defined(KMEM_RSEQ_BUILT)
 
-struct Started {
-  const char* reason = why_not_rseq();
-  Started() noexcept {
-    rseq_area = __rseq_offset;
-    use_sequences = reason == nullptr;
+// libc's area is there even where the kernel knows nothing of it.
+bool registered(std::ptrdiff_t area) noexcept {
+  const auto* words = reinterpret_cast<const struct rseq*>(
+      static_cast<const char*>(__builtin_thread_pointer()) + area);
+  return __rseq_size != 0 && static_cast<int>(words->cpu_id) >= 0;
+}
+
+Decision decide() noexcept {
+  // In the fallback as well: a fast path's sequence writes rseq_cs before it finds the gate closed.
+  rseq_area = __rseq_offset;
+  refuse_unknown_request();
+  if (asked_for("locked")) return {false, "forced by KMEM_PERCPU=locked"};
+  if (built_for_tsan) return {false, "no rseq: ThreadSanitizer cannot see through it"};
+  if (!registered(rseq_area)) {
+    if (!asked_for("unregistered")) return {false, "no rseq: not registered by libc"};
+    // For counting instructions under valgrind: right for a single thread that no signal handler
+    // interrupts to allocate. All CPUs are then CPU 0.
+    warn("KMEM_PERCPU=unregistered: sequences without rseq are for one thread only");
+    return {true, "sequences without rseq, forced by KMEM_PERCPU=unregistered"};
   }
-};
-const Started& started() noexcept {
-  static const Started once;
+  if (!register_membarrier()) return {false, "no rseq: the kernel has no membarrier for it"};
+  return {true, "glibc registered rseq and membarrier is there"};
+}
+
+#else
+
+Decision decide() noexcept {
+  refuse_unknown_request();
+  return {false, "no rseq: no sequences for this architecture or libc"};
+}
+
+#endif
+
+const Decision& decision() noexcept {
+  static const Decision once = [] {
+    const Decision decided = decide();
+    use_sequences = decided.sequences;
+    return decided;
+  }();
   return once;
 }
 
@@ -109,16 +142,14 @@ int virtual_nodes() noexcept {
 }  // namespace
 
 bool start() noexcept {
-  static_cast<void>(started());
+  static_cast<void>(decision());
   return pages::start();
 }
 
-bool rseq_available() noexcept { return started().reason == nullptr; }
+bool rseq_available() noexcept { return decision().sequences; }
 
 Running Rseq::running() noexcept {
-  const char* reason = started().reason;
-  if (reason != nullptr) return {"rseq", "locked", reason};
-  return {"rseq", "rseq", is_available};
+  return {"rseq", decision().sequences ? "rseq" : "locked", decision().reason};
 }
 Running Locked::running() noexcept { return {"locked", "locked", "asked for"}; }
 Running Virtual::running() noexcept { return {"virtual", "virtual", "asked for"}; }

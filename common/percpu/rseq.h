@@ -9,14 +9,14 @@
 
 #include "common/percpu/locked.h"
 
-#if defined(__x86_64__)
+#if defined(KMEM_RSEQ_BUILT)
 #include "common/percpu/rseq_array_x86_64.h"
 #include "common/percpu/rseq_x86_64.h"
 #endif
 
 namespace kmem::percpu {
 
-#if defined(__x86_64__)
+#if defined(KMEM_RSEQ_BUILT)
 
 template <class State>
 class RseqCpus {

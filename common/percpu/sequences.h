@@ -29,8 +29,7 @@
 //    CountedList   objects linked through themselves, counted, with a limit of at most 65535.
 //                  SLQB's LIFO; SLUB's list of partial slabs. Head and count share a word.
 //    PointerArray  a window [bottom, top) of pointers; pushed and popped at the top, flushed from
-//    the
-//                  bottom (oldest first). SLAB's array.
+//                  the bottom (oldest first). SLAB's array.
 //
 // 3. Operations (slot: this CPU's State + the field's offset; link: offset of the free pointer in
 // an
@@ -90,11 +89,9 @@
 //    void drain(visit)     visit(State&, cpu) for every CPU while no other operation can reach it;
 //        operations elsewhere refuse meanwhile. Serialized over the process (LockRank::drain);
 //        visit may take locks of rank above cpu. Not from a signal handler.
-//    bool resize(visit, init, bytes)   a drain that ends with new States of bytes each, zeroed,
-//    init()
-//        called as in create(); false: no memory, and visit was not called
-//    static Pair detach<F>(State&)   in visit: a list's pair, which is (0, 0) afterwards. The way
-//    to
+//    bool resize(visit, init, bytes)   a drain that ends with new States of bytes each, zeroed, and
+//        init() called as in create(); false: no memory, and visit was not called
+//    static Pair detach<F>(State&)   in visit: a list's pair, which is (0, 0) afterwards. The way to
 //        an OwnedList's owner that holds for every policy (Atomic keeps it elsewhere)
 //    const State& peek(cpu)   racy, for statistics;  Pair peek_pair<F>(cpu) likewise, of a list
 //    unsigned cpu()           a hint of the current CPU's id;  unsigned count()  number of CPU ids

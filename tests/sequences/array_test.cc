@@ -154,6 +154,28 @@ TYPED_TEST(ArrayOperations, EverythingRefusesDuringADrain) {
   EXPECT_EQ(this->take(9), this->some(0, 6));
 }
 
+TYPED_TEST(ArrayOperations, ResizingVisitsTheOldSlotsAndServesFromTheNew) {
+  ASSERT_EQ(this->put(this->some(0, 6)), 6u);
+  constexpr std::uint32_t large = 200;
+  const std::size_t bytes = sizeof(TestState) + (large - test_capacity) * sizeof(void*);
+  std::size_t found = 0;
+  ASSERT_TRUE(this->cpus.resize(
+      [&](TestState& state, unsigned) {
+        found += state.array.top - state.array.bottom;
+        EXPECT_EQ(this->push(this->object(9)), Push::refused);
+      },
+      [&](TestState& state, unsigned, int node) {
+        EXPECT_EQ(state.header.live, 1u);
+        EXPECT_EQ(state.array.top, 0u);
+        state.array.limit = state.array.end = state.array.capacity = large;
+        state.array.node = static_cast<std::uint64_t>(node);
+      },
+      bytes));
+  EXPECT_EQ(found, 6u);
+  EXPECT_EQ(this->put(this->some(0, 250)), large);
+  EXPECT_EQ(this->take(250), this->some(0, large));
+}
+
 // The model: a deque, newest at the back.
 TYPED_TEST(ArrayOperations, AgreeWithAModelOverRandomOperations) {
   const unsigned seed = 987;
