@@ -90,11 +90,9 @@
 //        operations elsewhere refuse meanwhile. Serialized over the process (LockRank::drain);
 //        visit may take locks of rank above cpu. Not from a signal handler.
 //    bool resize(visit, init, bytes)   a drain that ends with new States of bytes each, zeroed;
-//    init
-//        is called as in create(); false: no memory, and visit was not called
-//    static Pair detach<F>(State&)   in visit: a list's pair, which is (0, 0) afterwards. The way
-//    to
-//        an OwnedList's owner that holds for every policy (Atomic keeps it elsewhere)
+//        init is called as in create(); false: no memory, and visit was not called
+//    static Pair detach<F>(State&)   in visit: a list's pair, which is (0, 0) afterwards. The only
+//        way to an OwnedList's owner that holds for every policy (Atomic keeps it elsewhere)
 //    const State& peek(cpu)   racy, for statistics;  Pair peek_pair<F>(cpu) likewise, of a list
 //    unsigned cpu()           a hint of the current CPU's id;  unsigned count()  number of CPU ids
 //    int node()               node of the current CPU
