@@ -14,12 +14,10 @@
 //       only one operation is atomic. A slow path takes things out, works on them privately, and
 //       puts them back by another operation, perhaps on another CPU.
 //    R2 Every operation may refuse (null, false, 0, refused) though it could have succeeded: a
-//    drain
-//       is under way, or the policy is in fallback (fast_ only). A slow path must get along without
-//       per-CPU state then: from the node's lists, and back to them.
+//       drain is under way, or the policy is in fallback (fast_ only). A slow path must get along
+//       without per-CPU state then: from the node's lists, and back to them.
 //    R3 No lock is held at an operation, and none of the operations waits (Locked: for the holder
-//    of
-//       the slot's lock, for a few instructions).
+//       of the slot's lock, for a few instructions).
 //    R4 Objects put in are the callee's, objects taken out are the caller's, nobody else's. Memory
 //       behind a free pointer stays mapped for ever (the arena is never unmapped), so a sequence
 //       may read a link that is out of date; it then restarts before it commits.
@@ -32,8 +30,7 @@
 //                  the bottom (oldest first). SLAB's array.
 //
 // 3. Operations (slot: this CPU's State + the field's offset; link: offset of the free pointer in
-// an
-//    object; all before "commit" has no effect when it is interrupted, and starts over)
+//    an object; all before "commit" has no effect when it is interrupted, and starts over)
 //
 //    void* pop<F>(link)                      OwnedList, CountedList
 //        head = slot.head; if head == 0 return null
@@ -70,17 +67,15 @@
 //    size_t take<F>(out, n)                  PointerArray: up to n newest; out[0] is the newest's
 //        oldest neighbour, that is: entry order is kept (a block copy); touched = 1 if any
 //    size_t put<F>(in, n, node)              PointerArray: as many of in[0..n) as there is room
-//    for;
-//        0 if slot.node != node
+//        for; 0 if slot.node != node
 //    size_t take_oldest<F>(out, n)           PointerArray: up to n from the bottom, oldest first;
 //        commit (bottom, end) = (bottom + k, min(bottom + k + limit, capacity))
 //    bool make_room<F>()                     PointerArray: moves the window down to 0 where that
-//    does
-//        not overlap; true if top < end afterwards. capacity >= 2 * limit makes that always
+//        does not overlap; true if top < end afterwards. capacity >= 2 * limit makes that always
 //        possible when count < limit.
 //    fast_pop, fast_push, ...                the same, but Rseq's are the bare sequence: in
-//    fallback
-//        they refuse. For fast paths; the slow path's first source is the plain form of the same.
+//        fallback they refuse. For fast paths; the slow path's first source is the plain form of
+//        the same.
 //
 // 4. Whole-cache operations
 //    bool create(init, bytes = sizeof(State))   all CPUs' State zeroed, header live, init(State&,
