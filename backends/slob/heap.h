@@ -116,9 +116,14 @@ class Heap {
   };
   Counts objects_of(const Share& share) noexcept;
 
-  // Nobody is inside while the process is copied.
-  void prepare_fork() noexcept { lock_.lock(); }
-  void after_fork() noexcept { lock_.unlock(); }
+  // Nobody is inside while the process is copied. May be called once for each cache: the caller
+  // serializes forks.
+  void prepare_fork() noexcept {
+    if (fork_holds_++ == 0) lock_.lock();
+  }
+  void after_fork() noexcept {
+    if (--fork_holds_ == 0) lock_.unlock();
+  }
 
  private:
   // Pages that have left the heap, to be freed once the lock is released.
@@ -200,6 +205,7 @@ class Heap {
   const char* validate_pages() noexcept;
 
   mutable HeapLock lock_;
+  unsigned fork_holds_ = 0;
   List lists_[static_cast<std::size_t>(Fit::count)];
   MapPages fine_maps_{fine_map_bytes};
   MapPages coarse_maps_{coarse_map_bytes};

@@ -125,7 +125,8 @@ class Cache {
     return align_up(bytes, min_align_bytes);
   }
 
-  // Around fork(), between those of api/ and those of pages:: (the locks' order).
+  // Around fork(), between those of api/ and those of pages:: (the locks' order); for kmalloc alone
+  // or for each cache, as often before as after.
   static void prepare_fork() noexcept { heap().prepare_fork(); }
   static void after_fork() noexcept { heap().after_fork(); }
 

@@ -1,5 +1,8 @@
 // A cache over the heap: constructors, objects of whole pages, parking, destroy, no memory,
 // threads.
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <array>
 #include <atomic>
 #include <cstring>
@@ -254,6 +257,33 @@ TEST_F(SlobCache, WhoMustNotWaitGetsNothingWhileItsThreadHoldsTheLock) {
   void* third = cache->alloc(gfp::atomic);
   EXPECT_NE(third, nullptr);
   for (void* o : {static_cast<void*>(object), second, third}) free_in(*cache, o);
+}
+
+TEST_F(SlobCache, AChildAllocatesAndFreesAfterForkBesideTraffic) {
+  auto cache = make_cache(300);
+  std::atomic<bool> stop{false};
+  std::thread busy([&] {
+    while (!stop) free_in(*cache, cache->alloc(gfp::kernel));
+  });
+  for (int i = 0; i < 20; ++i) {
+    Cache::prepare_fork();
+    Cache::prepare_fork();  // once for each of two caches
+    pages::prepare_fork();
+    const pid_t child = fork();
+    pages::after_fork();
+    Cache::after_fork();
+    Cache::after_fork();
+    if (child == 0) {
+      void* object = cache->alloc(gfp::kernel);
+      if (object != nullptr) cache->free(object, pages::page_of(object));
+      _exit(object != nullptr && cache->validate() == nullptr ? 0 : 1);
+    }
+    int status = 1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
+  stop = true;
+  busy.join();
 }
 
 // ---- Threads -----------------------------------------------------------------------------------
