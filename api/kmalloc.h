@@ -66,6 +66,10 @@ class KmallocCaches {
       return make(kmalloc_family(gfp), index);
     return cache;
   }
+  // For fork handlers (fork.h).
+  void lock_for_fork() noexcept { making_.unranked().lock(); }
+  void unlock_after_fork() noexcept { making_.unranked().unlock(); }
+
   static std::size_t class_bytes(std::size_t bytes) noexcept {
     return kmalloc_class_bytes(kmalloc_class(bytes, classes));
   }

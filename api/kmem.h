@@ -3,6 +3,7 @@
 // once.
 #pragma once
 
+#include "api/fork.h"
 #include "api/kmalloc.h"
 #include "api/slabinfo.h"
 
@@ -161,6 +162,7 @@ class Kmem {
     if (bytes > kmalloc_max_bytes) return refuse_kmalloc(bytes, gfp);
     if constexpr (classes.by_header) {
       if (bytes < classes.largest) {
+        registry_.join_fork_once();
         void* object = pages::start() ? B::kmalloc(bytes, gfp, node) : nullptr;
         if (object == nullptr) return errno = ENOMEM, nullptr;
         return (gfp & gfp::zero) == 0 ? object : std::memset(object, 0, B::kmalloc_ksize(object));
@@ -177,8 +179,21 @@ class Kmem {
     if (!free_large(object, page)) report_kfree(object);
   }
 
+  static void lock_caches() noexcept {
+    sizes_.lock_for_fork();
+    registry_.lock_for_fork();
+  }
+  static void unlock_caches() noexcept {
+    registry_.unlock_after_fork();
+    sizes_.unlock_after_fork();
+  }
+  static void lock_backends() noexcept { registry_.lock_backends(); }
+  static void unlock_backends() noexcept { registry_.unlock_backends(); }
+
   // Constant-initialized: ready before any constructor runs, and no guard on the way to them.
-  static constinit inline Registry<B> registry_{};
+  static constinit inline ForkPart fork_part_{lock_caches, lock_backends, unlock_backends,
+                                              unlock_caches};
+  static constinit inline Registry<B> registry_{fork_part_};
   static constinit inline KmallocCaches<B> sizes_{registry_};
 };
 

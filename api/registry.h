@@ -1,10 +1,12 @@
 // The caches of one world (one backend under one policy): creating them, aliases, destroying them.
 #pragma once
 
+#include <atomic>
 #include <cstdlib>
 #include <new>
 
 #include "api/cache_front.h"
+#include "api/fork.h"
 #include "common/base/bits.h"
 #include "common/sync/ranked_lock.h"
 
@@ -30,13 +32,14 @@ class Registry {
  public:
   using Cache = CacheFront<B>;
 
-  constexpr Registry() noexcept = default;
+  constexpr explicit Registry(ForkPart& fork_part) noexcept : fork_part_(fork_part) {}
 
   // A new cache, or an alias of one that fits; nullptr and errno.
   Cache* create(const CacheSpec& spec, const CreateOptions& options) noexcept {
     if (const char* why = refuse_spec(spec)) {
       return creation_failed(spec.name, spec.flags, EINVAL, why), nullptr;
     }
+    join_fork_once();
     if (!pages::start()) return creation_failed(spec.name, spec.flags, ENOMEM, nullptr), nullptr;
     Guard guard(mutex_);
     warn_if_named(spec.name);
@@ -63,16 +66,46 @@ class Registry {
     pages::release_free();
   }
 
+  void join_fork_once() noexcept {
+    if (!joined_fork_.load(std::memory_order_relaxed) &&
+        !joined_fork_.exchange(true, std::memory_order_relaxed)) {
+      join_fork(fork_part_);
+    }
+  }
+
+  // For fork handlers (fork.h).
+  void lock_for_fork() noexcept { mutex_.unranked().lock(); }
+  void unlock_after_fork() noexcept { mutex_.unranked().unlock(); }
+  void lock_backends() noexcept {
+    if constexpr (requires { B::prepare_fork(); }) {
+      B::prepare_fork();  // one heap for all caches
+    } else {
+      each([](Cache& cache) { cache.backend_.prepare_fork(); });
+    }
+  }
+  void unlock_backends() noexcept {
+    if constexpr (requires { B::after_fork(); }) {
+      B::after_fork();
+    } else {
+      each([](Cache& cache) { cache.backend_.after_fork(); });
+    }
+  }
+
   // visit(Cache&) for each cache, under the registry's lock: it must not create or destroy.
   template <class F>
   void for_each(F&& visit) noexcept {
     Guard guard(mutex_);
+    each(visit);
+  }
+
+ private:
+  template <class F>
+  void each(F&& visit) noexcept {
     for (ListNode* node = caches_.front(); node != nullptr; node = caches_.after(node)) {
       visit(*of(node));
     }
   }
 
- private:
   // The report of destroy(): the frame once, then a line an object.
   struct Survivors {
     const char* name;
@@ -183,6 +216,8 @@ class Registry {
 
   SpinLock mutex_{LockRank::registry};
   List caches_;
+  ForkPart& fork_part_;
+  std::atomic<bool> joined_fork_{false};
 };
 
 }  // namespace kmem

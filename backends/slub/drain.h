@@ -92,6 +92,17 @@ void Cache<Policy>::flush_all() noexcept {
   });
 }
 
+// Locks of one rank together, which nobody else holds so.
+template <class Policy>
+void Cache<Policy>::prepare_fork() noexcept {
+  for (int node = 0; node < node_count_; ++node) nodes_[node].list_lock.unranked().lock();
+}
+
+template <class Policy>
+void Cache<Policy>::after_fork() noexcept {
+  for (int node = 0; node < node_count_; ++node) nodes_[node].list_lock.unranked().unlock();
+}
+
 template <class Policy>
 bool Cache<Policy>::shrink() noexcept {
   flush_all();

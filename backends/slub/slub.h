@@ -201,6 +201,10 @@ class Cache {
   void set_remote_node_defrag_ratio(unsigned percent) noexcept { defrag_ratio_ = percent * 10; }
   // Every CPU's slab and partial slabs go to their nodes.
   void flush_all() noexcept;
+  // Around fork(), after percpu::prepare_fork(): no list is half changed while the child's memory
+  // is copied.
+  void prepare_fork() noexcept;
+  void after_fork() noexcept;
   std::uint64_t event_count(Event event) const noexcept { return counters_.sum(event); }
   std::size_t partial_slabs(int node) const noexcept {
     return nodes_[node].nr_partial.load(std::memory_order_relaxed);
