@@ -260,20 +260,11 @@ void Cache<Policy>::put_back(Batch& batch) noexcept {
   give_to_slabs(lists_of(node), batch.objects + put, batch.count - put);
 }
 
-// A caller that must not wait gives up after a while: the holder may be the thread that it
-// interrupted.
 template <class Policy>
 bool Cache<Policy>::lock_for(NodeLists& lists, gfp_t gfp) noexcept {
-  if ((gfp & gfp::direct_reclaim) != 0) {
-    lock(lists);
-    return true;
-  }
-  for (unsigned tries = 0; tries < 512; ++tries) {
-    if (!lists.lock.try_lock()) continue;
-    lists.locks.add(1);
-    return true;
-  }
-  return false;
+  if (!kmem::lock_for(lists.lock, gfp)) return false;
+  lists.locks.add(1);
+  return true;
 }
 
 template <class Policy>

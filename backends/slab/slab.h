@@ -59,6 +59,7 @@
 #include "common/slab/spec.h"
 #include "common/stats/counters.h"
 #include "common/stats/locked_count.h"
+#include "common/sync/lock_for.h"
 #include "common/sync/ranked_lock.h"
 
 namespace kmem::slab {

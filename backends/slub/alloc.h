@@ -2,8 +2,6 @@
 // object and makes its slab the CPU's, or leaves nothing behind.
 #pragma once
 
-#include <sched.h>
-
 #include <algorithm>
 
 #include "backends/slub/slub.h"
@@ -182,17 +180,11 @@ auto Cache<Policy>::grab_from(Node& node, gfp_t gfp, std::size_t objects) noexce
   return grab;
 }
 
-// A caller that must not wait gives up after a while: the holder may be the thread that it
-// interrupted. Until then it lets a holder run that was only preempted.
 template <class Policy>
 bool Cache<Policy>::lock_for(Node& node, gfp_t gfp) noexcept {
-  constexpr unsigned spins = 16, tries_max = 64 * spins;
-  if ((gfp & gfp::direct_reclaim) != 0) return lock(node), true;
-  for (unsigned tries = 1; tries <= tries_max; ++tries) {
-    if (node.list_lock.try_lock()) return count(Event::list_lock), true;
-    if (tries % spins == 0) sched_yield();
-  }
-  return false;
+  if (!kmem::lock_for(node.list_lock, gfp)) return false;
+  count(Event::list_lock);
+  return true;
 }
 
 template <class Policy>

@@ -65,6 +65,7 @@
 #include "common/slab/owned.h"
 #include "common/slab/spec.h"
 #include "common/stats/counters.h"
+#include "common/sync/lock_for.h"
 #include "common/sync/ranked_lock.h"
 
 namespace kmem::slub {

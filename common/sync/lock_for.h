@@ -1,17 +1,19 @@
 // Locks for callers that may not wait: without __GFP_DIRECT_RECLAIM an allocation may run in a
-// signal handler, over the lock's holder, which then cannot go on.
+// signal handler, over the holder of a lock, which then cannot go on. A thread that holds none of
+// the library's locks is no such handler, and waits like any other.
 #pragma once
 
 #include <sched.h>
 
 #include "common/base/flags.h"
+#include "common/sync/ranked_lock.h"
 
 namespace kmem {
 
-// False: not had, after a while that lets a holder finish that was only preempted.
+// False: not had, after a while that lets another thread finish.
 template <class L>
 [[nodiscard]] bool lock_for(L& lock, gfp_t gfp) noexcept {
-  if ((gfp & gfp::direct_reclaim) != 0) return lock.lock(), true;
+  if ((gfp & gfp::direct_reclaim) != 0 || locks_held == 0) return lock.lock(), true;
   constexpr unsigned spins = 16, tries_max = 64 * spins;
   for (unsigned tries = 1; tries <= tries_max; ++tries) {
     if (lock.try_lock()) return true;

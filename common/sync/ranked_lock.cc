@@ -9,6 +9,8 @@
 
 namespace kmem {
 
+constinit thread_local unsigned locks_held = 0;
+
 #ifndef NDEBUG
 namespace {
 

@@ -20,20 +20,34 @@ void note_acquire(LockRank rank) noexcept;
 void note_release(LockRank rank) noexcept;
 #endif
 
+// How many of the library's locks this thread holds, or is about to: in a signal handler, whether
+// it interrupted their holder. Raised before a lock is tried and lowered after it is let go, so
+// that a handler never sees too few.
+[[gnu::visibility("hidden"),
+  gnu::tls_model("initial-exec")]] extern constinit thread_local unsigned locks_held;
+
 // The lock itself, without a rank. All zeros is a free lock: arrays of them need no construction.
 class SpinWord {
  public:
   void lock() noexcept {
+    locks_held = locks_held + 1;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
     // Acquire: pairs with the release in unlock(), so that we see what the last holder wrote.
     if (held_.exchange(1, std::memory_order_acquire) != 0) [[unlikely]]
       lock_contended();
   }
   bool try_lock() noexcept {
+    locks_held = locks_held + 1;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
     // Acquire: as in lock().
-    return held_.exchange(1, std::memory_order_acquire) == 0;
+    if (held_.exchange(1, std::memory_order_acquire) == 0) return true;
+    locks_held = locks_held - 1;
+    return false;
   }
   void unlock() noexcept {
     held_.store(0, std::memory_order_release);  // pairs with the acquire in lock()
+    std::atomic_signal_fence(std::memory_order_seq_cst);
+    locks_held = locks_held - 1;
   }
 
  private:
