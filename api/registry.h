@@ -8,6 +8,7 @@
 #include "api/cache_front.h"
 #include "api/fork.h"
 #include "common/base/bits.h"
+#include "common/nodes/topology.h"
 #include "common/sync/ranked_lock.h"
 
 namespace kmem {
@@ -40,6 +41,12 @@ class Registry {
       return creation_failed(spec.name, spec.flags, EINVAL, why), nullptr;
     }
     join_fork_once();
+    if (B::geometry(spec, nodes::present_cpus()).objects == 0) {
+      return creation_failed(spec.name, spec.flags, EINVAL,
+                             "no slab can hold such an object with what the flags or the "
+                             "constructor add to it"),
+             nullptr;
+    }
     if (!pages::start()) return creation_failed(spec.name, spec.flags, ENOMEM, nullptr), nullptr;
     Guard guard(mutex_);
     warn_if_named(spec.name);

@@ -68,6 +68,12 @@ const char* fault_of(const Page* head) noexcept {
   return nullptr;
 }
 
+// A caller that may not wait, on a thread that holds a lock of the library: a signal handler over
+// its holder. The locks below might be that one.
+bool over_a_holder(gfp_t gfp) noexcept {
+  return (gfp & gfp::direct_reclaim) == 0 && locks_held != 0;
+}
+
 KMEM_SLOW Page* fail() noexcept {
   account.failures.fetch_add(1, std::memory_order_relaxed);
   return nullptr;
@@ -91,7 +97,7 @@ bool start() noexcept {
 }
 
 Page* alloc(unsigned order, int node, gfp_t gfp, PageKind kind) noexcept {
-  if (!start() || told_to_fail() || order > max_order) [[unlikely]]
+  if (!start() || told_to_fail() || order > max_order || over_a_holder(gfp)) [[unlikely]]
     return fail();
   const unsigned cpu = os::current_cpu();
   node = preferred_node(node, cpu);

@@ -5,8 +5,10 @@
  *
  * Threads: every function may be called on any thread, at any time, with no registration; but
  * kmem_cache_destroy() must not race with other uses of the same cache.
- * Signals: not from a signal handler unless a function says so: the fast paths are safe there, the
- * slow paths take locks that the interrupted thread may hold.
+ * Signals: a handler may allocate with GFP_NOWAIT or GFP_ATOMIC: where it interrupted a holder of a
+ * lock that it needs, it gets NULL. Other functions are not for handlers: a free may wait for such
+ * a lock. fork: a child of a threaded process may use everything; what other threads had in hand is
+ * lost to it.
  *
  * Failure comes in three kinds. No memory: NULL or false, errno ENOMEM, nothing is leaked. A bad
  * request: NULL or false, errno EINVAL, and one line on standard error. Misuse (double free,
@@ -80,7 +82,9 @@ typedef uint32_t gfp_t;
 #define __GFP_HIGH ((gfp_t)0x20)
 #define __GFP_IO ((gfp_t)0x40)
 #define __GFP_FS ((gfp_t)0x80)
-#define __GFP_ZERO ((gfp_t)0x100) /* the whole object reads as zeros */
+/* The whole object reads as zeros. On a cache with a constructor this wipes its state, also for
+ * later allocations of the object: a mistake, warned of once. */
+#define __GFP_ZERO ((gfp_t)0x100)
 #define __GFP_DIRECT_RECLAIM ((gfp_t)0x400)
 #define __GFP_KSWAPD_RECLAIM ((gfp_t)0x800)
 #define __GFP_WRITE ((gfp_t)0x1000)
@@ -149,7 +153,8 @@ void* kmem_cache_zalloc(struct kmem_cache* cache, gfp_t flags);
 /* node is a preference (NUMA_NO_NODE: none) unless __GFP_THISNODE. EINVAL: no such node. */
 void* kmem_cache_alloc_node(struct kmem_cache* cache, gfp_t flags, int node);
 
-/* object must be of this cache, or of an alias. With a NULL cache: kfree(object). */
+/* object must be of this cache, or of an alias; NULL is a report. With a NULL cache: kfree(object),
+ * for which NULL is nothing. */
 void kmem_cache_free(struct kmem_cache* cache, void* object);
 
 /* All count objects, or none and false. count 0: true. Objects of bulk and of single calls are
@@ -189,7 +194,8 @@ void kfree_sensitive(const void* object); /* all ksize() bytes are zeroed first 
 
 /* Bytes that may be used at object; 0 for NULL, ZERO_SIZE_PTR and pointers that are not ours. */
 size_t ksize(const void* object);
-/* What ksize(kmalloc(size)) would be; size itself for 0 and over KMALLOC_MAX_SIZE. */
+/* The size to ask for so that nothing is wasted: at least size, all of it usable when asked for;
+ * size itself for 0 and over KMALLOC_MAX_SIZE. */
 size_t kmalloc_size_roundup(size_t size);
 
 /* Up to KVMALLOC_MAX_SIZE bytes; page aligned from a page up. */
