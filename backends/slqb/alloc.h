@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "backends/slqb/slqb.h"
+#include "common/nodes/topology.h"
 
 namespace kmem::slqb {
 
@@ -86,8 +87,7 @@ std::size_t Cache<Policy>::take_from_node(NodeList& list, gfp_t gfp, void** out,
     count(Event::locks);
     if (list.free_list.empty() && list.remote_free_check.load(std::memory_order_relaxed) != 0)
       list.free_list = take_remote_free(list, gfp);
-    if (list.free_list.count > hiwater())
-      free_to_slabs(list, list.free_list.split(freebatch(), link_offset_));
+    if (list.free_list.count > hiwater()) free_to_slabs(list, cut_batch(list.free_list));
     if (std::size_t n = list.free_list.take(out, want, link_offset_)) {
       count(Event::alloc_claimed, n);
       return n;
@@ -205,7 +205,7 @@ bool Cache<Policy>::add_slab(CacheList& owner, Page* slab, gfp_t gfp) noexcept {
 
 template <class Policy>
 void* Cache<Policy>::alloc_node(gfp_t gfp, int node) noexcept {
-  if (node < 0 || node >= node_count_ || node_count_ == 1) return alloc(gfp);
+  if (node < 0 || node >= nodes::count() || node_count_ == 1) return alloc(gfp);
   if (node != cpus_.node()) return alloc_from_node(gfp, node);
   void* const object = alloc(gfp);
   // We may have been moved to another node's CPU before alloc() took the object.

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <utility>
 
 #include "backends/slqb/free.h"
 #include "backends/slqb/slqb.h"

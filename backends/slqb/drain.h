@@ -4,6 +4,7 @@
 
 #include <time.h>
 
+#include <algorithm>
 #include <new>
 
 #include "backends/slqb/free.h"
@@ -35,7 +36,6 @@ bool Cache<Policy>::create(const CacheSpec& spec) noexcept {
   keeps_empty_slabs_ = (spec.flags & slab_flag::typesafe_by_rcu) != 0;
   hiwater_.store(geometry_.limit, std::memory_order_relaxed);
   freebatch_.store(geometry_.batchcount, std::memory_order_relaxed);
-  node_count_ = nodes::count();
   const bool has_cpus = cpus_.create([this](CpuState& state, unsigned, int node) {
     state.lifo.limit = hiwater();
     state.lifo.node = static_cast<std::uint64_t>(node);
@@ -52,6 +52,10 @@ bool Cache<Policy>::create(const CacheSpec& spec) noexcept {
 template <class Policy>
 bool Cache<Policy>::create_lists() noexcept {
   const unsigned cpus = cpus_.count();
+  // A scripted machine may have nodes without memory: CPUs, and no slabs.
+  node_count_ = nodes::count();
+  for (unsigned cpu = 0; cpu < cpus; ++cpu)
+    node_count_ = std::max(node_count_, static_cast<int>(cpus_.peek(cpu).lifo.node) + 1);
   const auto nodes = static_cast<std::size_t>(node_count_);
   void* const of_cpus = pages::metadata_alloc(cpus * sizeof(CacheList));
   void* const of_nodes =
@@ -65,7 +69,6 @@ bool Cache<Policy>::create_lists() noexcept {
   for (unsigned cpu = 0; cpu < cpus; ++cpu) {
     CacheList* const list = new (cpu_lists_ + cpu) CacheList;
     list->node = static_cast<std::int32_t>(cpus_.peek(cpu).lifo.node);
-    KMEM_ASSERT(list->node < node_count_);
     list->next_trim_ms.store(now_ms() + first_trim_ms, std::memory_order_relaxed);
   }
   for (int node = 0; node < node_count_; ++node) new (node_lists_ + node) NodeList;
@@ -97,8 +100,7 @@ void Cache<Policy>::trim_node(NodeList& list) noexcept {
   Guard guard(list.list_lock);
   count(Event::locks);
   list.free_list.append(take_remote_free(list), link_offset_);
-  const std::size_t n = std::min(freebatch(), list.free_list.count);
-  free_to_slabs(list, list.free_list.split(n, link_offset_));
+  free_to_slabs(list, cut_batch(list.free_list));
 }
 
 // Who finds that the time has come does the round; the others go on.

@@ -72,9 +72,10 @@ bool Cache<Policy>::splice(Chain& chain, unsigned node) noexcept {
 template <class Policy>
 void Cache<Policy>::install(CacheList& own, Chain chain) noexcept {
   while (chain.count > hiwater()) {
+    const Chain batch = cut_batch(chain);
     count(Event::flush_free_list);
-    count(Event::flush_free_list_objects, freebatch());
-    free_to_slabs(own, chain.split(freebatch(), link_offset_));
+    count(Event::flush_free_list_objects, batch.count);
+    free_to_slabs(own, batch);
   }
   // Refused: a drain, another node's CPU, or a LIFO that has filled meanwhile.
   if (!splice(chain, static_cast<unsigned>(own.node))) free_to_slabs(own, chain);
@@ -104,6 +105,7 @@ void Cache<Policy>::shed(CacheList& own, void* object, std::size_t n) noexcept {
 // towards their homes.
 template <class Policy>
 void Cache<Policy>::flush(CacheList& own, void** objects, std::size_t n) noexcept {
+  KMEM_ASSERT(n <= flush_chunk);
   count(Event::flush_free_list_objects, n);
   OwnerChains strangers(link_offset_);
   std::size_t own_objects = 0;
@@ -155,6 +157,7 @@ Chain Cache<Policy>::run_of_slab(void** objects, std::size_t n, Page*& slab) con
 // that cannot be placed, because of a drain or of too many interruptions, goes home by itself.
 template <class Policy>
 void Cache<Policy>::free_to_remote(CacheList& owner, Chain chain) noexcept {
+  KMEM_ASSERT(!chain.empty());
   for (unsigned attempt = 0; attempt < 4 && chain.count < freebatch(); ++attempt) {
     const percpu::Pair seen = cpus_.template read<rlist_field>();
     const Waiting waiting(seen);
@@ -189,6 +192,8 @@ void Cache<Policy>::flush_rlist() noexcept {
 
 template <class Policy>
 void Cache<Policy>::send_home(CacheList& owner, const Chain& chain) noexcept {
+  KMEM_ASSERT(!chain.empty());
+  KMEM_ASSERT(&owner_of(slab_of(chain.first)) == &owner);
   count(Event::flush_rfree_list);
   count(Event::flush_rfree_list_objects, chain.count);
   RemoteFree& remote = owner.remote_free;

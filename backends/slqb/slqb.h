@@ -430,6 +430,11 @@ class Cache {
   char* first_object(const Page* slab) const noexcept {
     return pages::address_of(slab) + slab->first_object;
   }
+  // A batch, or what there is of it.
+  Chain cut_batch(Chain& chain) const noexcept {
+    const std::size_t batch = freebatch();
+    return chain.split(batch < chain.count ? batch : chain.count, link_offset_);
+  }
   std::size_t hiwater() const noexcept { return hiwater_.load(std::memory_order_relaxed); }
   std::size_t freebatch() const noexcept { return freebatch_.load(std::memory_order_relaxed); }
   void count(Event event, std::uint64_t n = 1) noexcept { counters_.add(cpus_.cpu(), event, n); }

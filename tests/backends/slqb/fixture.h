@@ -18,9 +18,10 @@ class SlqbTest : public testing::Test {
   using VirtualCache = Cache<percpu::Virtual>;
 
   static constexpr unsigned cpus = 4;
+  virtual unsigned cpus_of_machine() const { return cpus; }
 
   void SetUp() override {
-    percpu::set_virtual_machine(cpus, nodes_of_machine());
+    percpu::set_virtual_machine(cpus_of_machine(), nodes_of_machine());
     percpu::enter_virtual_cpu(0);
   }
   void TearDown() override {

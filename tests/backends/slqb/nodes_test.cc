@@ -128,5 +128,29 @@ TEST_F(SlqbNodes, ShrinkEmptiesEveryQueue) {
   EXPECT_EQ(cache.usage().slabs, 0U);
 }
 
+// CPUs 4 and 5 are on a third node, which has no memory.
+class SlqbMemoryless : public SlqbNodes {
+ protected:
+  unsigned cpus_of_machine() const override { return 6; }
+  int nodes_of_machine() const override { return 3; }
+};
+
+TEST_F(SlqbMemoryless, ACpuWithoutMemoryUsesItsFallbackNodesSlabsUp) {
+  create();
+  const std::vector<void*> objects = alloc_on(4, 16);
+
+  EXPECT_EQ(cache.statistics().alloc_slab_new, 2U);
+  EXPECT_LT(node_of(objects[0]), 2);
+  EXPECT_STREQ(cache.validate(), nullptr);
+
+  free_on(4, objects);  // all of another node: by batches to that node's list
+  EXPECT_EQ(cache.statistics().free_remote, 16U);
+  EXPECT_EQ(cache.queues(4).lifo, 0U);
+  alloc_on(4);
+  EXPECT_EQ(cache.statistics().claim_remote_list, 1U);
+  EXPECT_EQ(cache.statistics().alloc_slab_new, 2U);
+  trim_on(4);
+}
+
 }  // namespace
 }  // namespace kmem::slqb
