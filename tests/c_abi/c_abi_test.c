@@ -18,10 +18,10 @@ struct alignas_line {
   alignas(64) char bytes[70];
 };
 
-static void construct(void *object) { memset(object, 0x5c, 48); }
+static void construct(void* object) { memset(object, 0x5c, 48); }
 
-static int is_filled(const void *object, int value, size_t bytes) {
-  const unsigned char *at = object;
+static int is_filled(const void* object, int value, size_t bytes) {
+  const unsigned char* at = object;
   size_t i;
   for (i = 0; i < bytes; ++i) {
     if (at[i] != value) return 0;
@@ -29,8 +29,8 @@ static int is_filled(const void *object, int value, size_t bytes) {
   return 1;
 }
 
-static void use(struct kmem_cache *cache, size_t bytes) {
-  void *object = kmem_cache_alloc(cache, GFP_KERNEL);
+static void use(struct kmem_cache* cache, size_t bytes) {
+  void* object = kmem_cache_alloc(cache, GFP_KERNEL);
   CHECK(object != NULL);
   memset(object, 1, bytes);
   kmem_cache_free(cache, object);
@@ -42,8 +42,8 @@ static void use(struct kmem_cache *cache, size_t bytes) {
 static void test_create_forms(void) {
   struct kmem_cache_args args = {.align = 32};
   const struct kmem_cache_args constant = {.align = 64, .sheaf_capacity = 32};
-  struct kmem_cache_args *none = NULL;
-  struct kmem_cache *cache;
+  struct kmem_cache_args* none = NULL;
+  struct kmem_cache* cache;
   size_t align = 16;
 
   cache = kmem_cache_create("five", 100, 0, SLAB_HWCACHE_ALIGN, NULL);
@@ -87,7 +87,7 @@ static void test_create_forms(void) {
   cache = KMEM_CACHE(alignas_line, 0);
   CHECK(cache != NULL);
   {
-    void *object = kmem_cache_alloc(cache, GFP_KERNEL);
+    void* object = kmem_cache_alloc(cache, GFP_KERNEL);
     CHECK((uintptr_t)object % 64 == 0);
     kmem_cache_free(cache, object);
   }
@@ -97,12 +97,12 @@ static void test_create_forms(void) {
 }
 
 /* Each of these: NULL, EINVAL, one line. */
-static void expect_refused(struct kmem_cache *cache, int line) {
+static void expect_refused(struct kmem_cache* cache, int line) {
   const int error = errno;
   const int lines = lines_written(NULL);
   if (cache == NULL && error == EINVAL && lines == 1) return;
   ++failures;
-  printf("create refused at line %d: cache %p, errno %d, %d lines\n", line, (void *)cache, error,
+  printf("create refused at line %d: cache %p, errno %d, %d lines\n", line, (void*)cache, error,
          lines);
 }
 #define REFUSED(call) (catch_lines(), errno = 0, expect_refused((call), __LINE__))
@@ -125,7 +125,7 @@ static void test_refused(void) {
   /* A user region outside of the object is ignored, with a warning. */
   catch_lines();
   {
-    struct kmem_cache *cache = kmem_cache_create_usercopy("region", 64, 0, 0, 60, 10, NULL);
+    struct kmem_cache* cache = kmem_cache_create_usercopy("region", 64, 0, 0, 60, 10, NULL);
     CHECK(cache != NULL);
     kmem_cache_destroy(cache);
   }
@@ -133,8 +133,8 @@ static void test_refused(void) {
 }
 
 static void test_bulk(void) {
-  struct kmem_cache *cache = kmem_cache_create("bulk", 48, 0, SLAB_NO_MERGE, construct);
-  void *objects[100];
+  struct kmem_cache* cache = kmem_cache_create("bulk", 48, 0, SLAB_NO_MERGE, construct);
+  void* objects[100];
   int bugs;
   size_t i;
   CHECK(kmem_cache_alloc_bulk(cache, GFP_KERNEL, 0, objects));
@@ -175,8 +175,8 @@ static void test_bulk(void) {
 }
 
 static void test_nodes(void) {
-  struct kmem_cache *cache = kmem_cache_create("nodes", 48, 0, 0, NULL);
-  void *object = kmem_cache_alloc_node(cache, GFP_KERNEL | __GFP_THISNODE, 0);
+  struct kmem_cache* cache = kmem_cache_create("nodes", 48, 0, 0, NULL);
+  void* object = kmem_cache_alloc_node(cache, GFP_KERNEL | __GFP_THISNODE, 0);
   CHECK(object != NULL);
   kmem_cache_free(cache, object);
   object = kmem_cache_alloc_node(cache, GFP_KERNEL, NUMA_NO_NODE);
@@ -196,8 +196,8 @@ static void test_nodes(void) {
 
 static void test_kmalloc(void) {
   const size_t half = SIZE_MAX / 2 + 1;
-  char *text;
-  char *block = kmalloc(100, GFP_KERNEL);
+  char* text;
+  char* block = kmalloc(100, GFP_KERNEL);
   CHECK(block != NULL && ksize(block) >= 100);
   memset(block, 7, 100);
   block = krealloc(block, 5000, GFP_KERNEL);
@@ -263,9 +263,9 @@ static void test_kmalloc(void) {
 
 /* Zeroed before it is freed: seen through the next owner of a constructed cache's memory. */
 static void test_sensitive(void) {
-  struct kmem_cache *cache =
+  struct kmem_cache* cache =
       kmem_cache_create("secrets", 256, NULL, SLAB_NO_MERGE | SLAB_TYPESAFE_BY_RCU);
-  unsigned char *secret = kmem_cache_alloc(cache, GFP_KERNEL);
+  unsigned char* secret = kmem_cache_alloc(cache, GFP_KERNEL);
   size_t i, seen = 0;
   memset(secret, 0xa7, 256);
   kfree_sensitive(secret);
@@ -275,9 +275,9 @@ static void test_sensitive(void) {
 }
 
 static void test_misuse(void) {
-  struct kmem_cache *mine = kmem_cache_create("mine", 64, 0, SLAB_NO_MERGE, NULL);
-  struct kmem_cache *theirs = kmem_cache_create("theirs", 64, 0, SLAB_NO_MERGE, NULL);
-  char *object = kmem_cache_alloc(theirs, GFP_KERNEL);
+  struct kmem_cache* mine = kmem_cache_create("mine", 64, 0, SLAB_NO_MERGE, NULL);
+  struct kmem_cache* theirs = kmem_cache_create("theirs", 64, 0, SLAB_NO_MERGE, NULL);
+  char* object = kmem_cache_alloc(theirs, GFP_KERNEL);
   const uint64_t before = kmem_slab_errors();
   int local, bugs;
   catch_lines();
@@ -306,16 +306,16 @@ static void test_misuse(void) {
 
   catch_lines();
   errno = 0;
-  CHECK(!kmem_cache_alloc_bulk(NULL, GFP_KERNEL, 1, &(void *){NULL}) && errno == EINVAL);
+  CHECK(!kmem_cache_alloc_bulk(NULL, GFP_KERNEL, 1, &(void*){NULL}) && errno == EINVAL);
   CHECK(kmem_cache_shrink(NULL) == 0);
   CHECK(kmem_cache_alloc_node(NULL, GFP_KERNEL, 0) == NULL);
   CHECK(lines_written(NULL) == 3);
 }
 
-static void test_insight(const char *backend) {
-  const char *reason = NULL;
+static void test_insight(const char* backend) {
+  const char* reason = NULL;
   char line[256];
-  FILE *file = tmpfile();
+  FILE* file = tmpfile();
   CHECK(strcmp(kmem_backend_name(), backend) == 0);
   CHECK(kmem_percpu_policy(NULL) != NULL);
   CHECK(kmem_percpu_policy(&reason) != NULL && reason != NULL && *reason != 0);
@@ -328,7 +328,7 @@ static void test_insight(const char *backend) {
   CHECK(kmem_slabinfo(-1) == -1 && errno == EBADF);
 }
 
-int main(int argc, char **argv) {
+int main(int argc, char** argv) {
   CHECK(argc == 2);
   if (argc != 2) return 1;
   test_create_forms();

@@ -12,14 +12,15 @@
 static int failures;
 
 #define CHECK(condition) \
-  ((condition) ? (void)0 \
-               : (void)(++failures, printf("%s:%d: failed: %s\n", __FILE__, __LINE__, #condition)))
+  ((condition)           \
+       ? (void)0         \
+       : (void)(++failures, printf("%s:%d: failed: %s\n", __FILE__, __LINE__, #condition)))
 
 static int stderr_copy = -1;
 
 /* From here to lines_written(), standard error goes to a file. */
 static inline void catch_lines(void) {
-  FILE *file = tmpfile();
+  FILE* file = tmpfile();
   fflush(stderr);
   stderr_copy = dup(2);
   dup2(fileno(file), 2);
@@ -27,10 +28,10 @@ static inline void catch_lines(void) {
 }
 
 /* Lines written since catch_lines(); *bugs, unless NULL, those that begin a report. */
-static inline int lines_written(int *bugs) {
+static inline int lines_written(int* bugs) {
   char line[1024];
   int count = 0;
-  FILE *file;
+  FILE* file;
   lseek(2, 0, SEEK_SET);
   file = fdopen(dup(2), "r");
   if (bugs != NULL) *bugs = 0;

@@ -1,6 +1,7 @@
 // Single objects: distinct, writable, zeroed when asked, constructed always, of the node asked for.
 #include <algorithm>
 #include <cerrno>
+#include <cstring>
 
 #include "common/nodes/topology.h"
 #include "tests/support/world_test.h"

@@ -1,5 +1,6 @@
 // Creating and destroying caches: what is refused, what is warned about, names, alignment, aliases.
 #include <cerrno>
+#include <cstring>
 
 #include "common/base/log.h"
 #include "tests/support/world_test.h"

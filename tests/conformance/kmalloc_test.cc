@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <cstring>
 
 #include "common/nodes/topology.h"
 #include "tests/support/world_test.h"

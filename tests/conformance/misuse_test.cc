@@ -157,6 +157,31 @@ TEST_P(Misuse, ImmediateDoubleFreeIsReported) {
   }
 }
 
+// Neighbours in one array: at its start, in its midst, at its end.
+TEST_P(Misuse, TheSameObjectTwiceInOneArrayIsReported) {
+  for (const std::size_t bytes : {32u, 200u, 4096u}) {
+    for (const std::size_t n : {2u, 3u, 40u, 200u}) {
+      for (const std::size_t place : {std::size_t{0}, n / 2 - 1, n - 2}) {
+        for (const bool any_cache : {false, true}) {
+          auto cache = make(bytes);
+          std::vector<void*> objects(n - 1);
+          ASSERT_TRUE(cache->alloc_bulk(gfp::kernel, n - 1, objects.data()));
+          objects.insert(objects.begin() + static_cast<std::ptrdiff_t>(place), objects[place]);
+          SCOPED_TRACE(testing::Message() << bytes << " bytes, number " << place << " of " << n
+                                          << (any_cache ? ", kfree_bulk" : ", free_bulk"));
+          expect_report(
+              [&] {
+                any_cache ? world().kfree_bulk(n, objects.data())
+                          : cache->free_bulk(n, objects.data());
+              },
+              "twice in one array");
+          expect_works(*cache, 0);
+        }
+      }
+    }
+  }
+}
+
 TEST_P(Misuse, DoubleFreeAfterShrinkIsReported) {
   auto cache = make(64);
   void* object = cache->alloc();
