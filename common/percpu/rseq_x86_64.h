@@ -178,16 +178,31 @@ KMEM_FAST Push push_counted(const GateWord& gate, void* first, void* last, std::
 
 // The walk of take: from the head, each object to out[k], until n or the end of the list. Nothing
 // is written if there is none. load sets ZF if the head is 0.
-#define KMEM_RSEQ_WALK(load)              \
-  "xorl %k[k], %k[k]\n\t" load            \
-  "jz 2f\n"                               \
-  "5:\tmovq %[head], (%[out],%[k],8)\n\t" \
-  "movq (%[head],%[link]), %[head]\n\t"   \
-  "incq %[k]\n\t"                         \
-  "testq %[head], %[head]\n\t"            \
-  "jz 6f\n\t"                             \
-  "cmpq %[n], %[k]\n\t"                   \
-  "jb 5b\n"                               \
+// From the second on, where an object's next one lies is guessed, as far off as the last time, and
+// then compared with the link: where objects lie in a row, the CPU runs ahead instead of waiting
+// for one link after the other. A stub in the cold section, as refusals have, would not be
+// restarted.
+#define KMEM_RSEQ_WALK(load)            \
+  "xorl %k[k], %k[k]\n\t" load          \
+  "jz 2f\n\t"                           \
+  "xorl %k[step], %k[step]\n\t"         \
+  "movq %[head], (%[out])\n\t"          \
+  "movq (%[head],%[link]), %[next]\n\t" \
+  "incq %[k]\n"                         \
+  "7:\tsubq %[head], %[step]\n\t"       \
+  "addq %[next], %[step]\n\t"           \
+  "movq %[next], %[head]\n"             \
+  "8:\ttestq %[head], %[head]\n\t"      \
+  "jz 6f\n\t"                           \
+  "cmpq %[n], %[k]\n\t"                 \
+  "jae 6f\n\t"                          \
+  "movq %[head], (%[out],%[k],8)\n\t"   \
+  "movq (%[head],%[link]), %[next]\n\t" \
+  "incq %[k]\n\t"                       \
+  "addq %[step], %[head]\n\t"           \
+  "cmpq %[next], %[head]\n\t"           \
+  "je 8b\n\t"                           \
+  "jmp 7b\n"                            \
   "6:\t"
 
 // k objects off the head, k <= n; nothing if there is none
@@ -195,13 +210,13 @@ KMEM_FAST Push push_counted(const GateWord& gate, void* first, void* last, std::
 template <std::uint32_t field>
 inline std::size_t take_owned(const GateWord& gate, void** out, std::size_t n,
                               std::size_t link) noexcept {
-  void *slot, *head;
+  void *slot, *head, *next, *step;
   std::size_t k;
   if (n == 0) return 0;
   asm volatile(
       KMEM_RSEQ(KMEM_RSEQ_WALK("movq %c[f](%[slot]), %[head]\n\t"
                                "testq %[head], %[head]\n\t") "movq %[head], %c[f](%[slot])")
-      : [slot] "=&r"(slot), [head] "=&r"(head), [k] "=&r"(k)
+      : [slot] "=&r"(slot), [head] "=&r"(head), [next] "=&r"(next), [step] "=&r"(step), [k] "=&r"(k)
       : KMEM_RSEQ_INPUTS, [out] "r"(out), [n] "r"(n), [link] "r"(link)
       : "memory");
   return k;
@@ -212,7 +227,7 @@ inline std::size_t take_owned(const GateWord& gate, void** out, std::size_t n,
 template <std::uint32_t field>
 inline std::size_t take_counted(const GateWord& gate, void** out, std::size_t n,
                                 std::size_t link) noexcept {
-  void *slot, *head, *count;
+  void *slot, *head, *next, *step, *count;
   std::size_t k;
   if (n == 0) return 0;
   asm volatile(
@@ -222,7 +237,8 @@ inline std::size_t take_counted(const GateWord& gate, void** out, std::size_t n,
                                                         "subq %[k], %[count]\n\t"
                                                         "orq %[count], %[head]\n\t"
                                                         "movq %[head], %c[f](%[slot])")
-      : [slot] "=&r"(slot), [head] "=&r"(head), [count] "=&r"(count), [k] "=&r"(k)
+      : [slot] "=&r"(slot), [head] "=&r"(head), [next] "=&r"(next), [step] "=&r"(step),
+        [count] "=&r"(count), [k] "=&r"(k)
       : KMEM_RSEQ_INPUTS, [out] "r"(out), [n] "r"(n), [link] "r"(link)
       : "memory");
   return k;
