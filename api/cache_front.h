@@ -64,6 +64,13 @@ class CacheFront {
   void free_many(std::size_t n, void** objects) noexcept {
     if (!count_fits(n)) [[unlikely]]
       return;
+    if constexpr (requires { backend_.free_bulk_checked(n, objects); }) {
+      const std::size_t done = backend_.free_bulk_checked(n, objects);
+      if (done == n) [[likely]]
+        return;
+      n -= done;
+      objects += done;
+    }
     std::size_t owned = count_owned(n, objects);
     if (owned != n) [[unlikely]]
       owned = drop_strangers(owned, n, objects);

@@ -40,6 +40,10 @@ concept SlabBackend = requires(B b, const B c, const CacheSpec& spec, gfp_t gfp,
   { c.owns(page, object) } noexcept -> std::same_as<bool>;
   { b.free(object, page) } noexcept -> std::same_as<void>;  // owns() was true
   { b.free_bulk(n, objects) } noexcept -> std::same_as<void>;  // owns() was true for each
+  // Where a design can do better than one check an object, it also has
+  //   count_owned(n, objects)        how many from the front are its objects
+  //   free_bulk_checked(n, objects)  checks and frees in one pass, from the front, as many as it
+  //                                  likes; returns how many
 
   { b.shrink() } noexcept -> std::same_as<bool>;  // true: slabs remain
   { b.retune(tunables) } noexcept -> std::same_as<bool>;  // false: not tunable, or no memory

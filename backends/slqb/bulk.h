@@ -31,6 +31,51 @@ bool Cache<Policy>::alloc_bulk_slow(gfp_t gfp, std::size_t n, void** objects,
 
 // ---- Free ---------------------------------------------------------------------------------------
 
+// Links the objects at the front of the array, up to the first that is not ours or that follows
+// itself; returns how many.
+template <class Policy>
+std::size_t Cache<Policy>::link_all(std::size_t n, void** objects,
+                                    void*& first_link) const noexcept {
+  std::size_t linked = 0;
+  while (linked < n) {
+    const Page* const page = pages::page_of(objects[linked]);
+    if (page->owner != this) break;
+    const ObjectRange range{first_object(page->head), objects_bytes_};
+    void* own_link = nullptr;
+    const std::size_t run =
+        link_owned(range, divider_, link_offset_, n - linked, objects + linked, own_link);
+    if (run == 0) break;
+    if (linked == 0) {
+      first_link = own_link;
+    } else {
+      if (objects[linked - 1] == objects[linked]) break;
+      store_link(objects[linked - 1], link_offset_, objects[linked]);
+    }
+    linked += run;
+  }
+  return linked;
+}
+
+// On a single node the objects are one chain, whichever slabs they are of.
+template <class Policy>
+std::size_t Cache<Policy>::free_bulk_checked(std::size_t n, void** objects) noexcept {
+  if (n == 0 || node_count_ != 1) return 0;
+  void* first_link = nullptr;
+  const std::size_t linked = link_all(n, objects, first_link);
+  if (linked != n) [[unlikely]] {
+    if (linked != 0) store_link(objects[0], link_offset_, first_link);
+    return 0;
+  }
+  if (cpus_.template fast_push<lifo_field>(objects[0], objects[n - 1], std::uint64_t{n},
+                                           std::uint64_t{0}, link_offset_) != percpu::Push::done)
+      [[unlikely]] {
+    free_bulk_slow(n, objects, 0, first_link);
+  } else if constexpr (Policy::counts_fast_paths) {
+    count(Event::free, n);
+  }
+  return n;
+}
+
 // What a splice followed by flushes from the head would shed are our own objects first: those never
 // get on the LIFO.
 template <class Policy>

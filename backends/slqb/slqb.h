@@ -278,6 +278,10 @@ class Cache {
     return taken == n || alloc_bulk_slow(gfp, n, objects, taken);
   }
 
+  // Checks and frees all in one pass; or none, when something needs a closer look. Returns how
+  // many.
+  std::size_t free_bulk_checked(std::size_t n, void** objects) noexcept;
+
   // On a single node no object's page is looked at, unless the LIFO overflows.
   KMEM_FAST void free_bulk(std::size_t n, void** objects) noexcept {
     if (n == 0) return;
@@ -380,6 +384,7 @@ class Cache {
                                  std::size_t taken) noexcept;
   KMEM_SLOW void free_bulk_slow(std::size_t n, void** objects, unsigned node,
                                 void* first_link) noexcept;
+  KMEM_FAST std::size_t link_all(std::size_t n, void** objects, void*& first_link) const noexcept;
   KMEM_SLOW void free_bulk_by_node(std::size_t n, void** objects) noexcept;
   void free_bulk_remote(std::size_t n, void** objects) noexcept;
   std::size_t drop_repeats(std::size_t n, void** objects) noexcept;

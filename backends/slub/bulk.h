@@ -120,11 +120,50 @@ std::size_t Cache<Policy>::take_objects(Page* slab, void** out, std::size_t want
 
 template <class Policy>
 std::size_t Cache<Policy>::count_owned(std::size_t n, void* const* objects) const noexcept {
-  auto objects_bytes = [this](const Page* slab) { return state_of(slab).objects() * slot_bytes_; };
+  const auto objects_bytes = [this](const Page* slab) { return range_of(slab).bytes; };
   return kmem::count_owned(this, divider_, objects_bytes, n, objects);
 }
 
 // ---- Free ---------------------------------------------------------------------------------------
+
+// Frees the objects at the front of the array that are of one slab. 0: the first is not ours, or
+// repeated, or its run is so short that detach_run() should look for more of its slab.
+template <class Policy>
+std::size_t Cache<Policy>::free_run(std::size_t n, void** objects) noexcept {
+  constexpr std::size_t least = 4;
+  void* const first = objects[0];
+  const Page* const page = pages::page_of(first);
+  if (page->owner != this) return 0;
+  Page* const slab = page->head;
+  void* first_link = nullptr;
+  const std::size_t run = link_owned(range_of(slab), divider_, link_, n, objects, first_link);
+  if (run != n && (run < least || objects[run] == objects[run - 1])) [[unlikely]] {
+    if (run > 1) store_link(first, link_, first_link);
+    return 0;
+  }
+  void* const last = objects[run - 1];
+  const percpu::Push push = cpus_.template fast_push<cpu_list>(first, last, slab, link_);
+  if (push == percpu::Push::done) [[likely]]
+    return note(Event::free_fastpath, run), run;
+  if (push == percpu::Push::refused) {
+    if (free_chain(slab, {first, last, run})) count(Event::free_slowpath, run);
+    return run;
+  }
+  if (run > 1) store_link(first, link_, first_link);
+  count(Event::free_slowpath);
+  return report_double_free(slab, {first, first, 1}), 1;
+}
+
+template <class Policy>
+std::size_t Cache<Policy>::free_bulk_checked(std::size_t n, void** objects) noexcept {
+  std::size_t done = 0;
+  while (done < n) {
+    const std::size_t freed = free_run(n - done, objects + done);
+    if (freed == 0) break;
+    done += freed;
+  }
+  return done;
+}
 
 template <class Policy>
 KMEM_SLOW void Cache<Policy>::free_bulk_slow(std::size_t n, void** objects) noexcept {

@@ -186,6 +186,8 @@ class Cache {
     return offset + slot_bytes_ <= pages::block_bytes(slab) && divider_.divides(offset);
   }
 
+  // Checks and frees in one pass, from the front, up to what needs a closer look; returns how many.
+  std::size_t free_bulk_checked(std::size_t n, void** objects) noexcept;
   // How many from the front are objects of this cache.
   std::size_t count_owned(std::size_t n, void* const* objects) const noexcept;
 
@@ -266,6 +268,7 @@ class Cache {
   std::size_t bulk_from_node_partial(gfp_t gfp, void** out, std::size_t want) noexcept;
   std::size_t bulk_from_new_slabs(gfp_t gfp, void** out, std::size_t want) noexcept;
   std::size_t take_objects(Page* slab, void** out, std::size_t want) noexcept;
+  KMEM_FAST std::size_t free_run(std::size_t n, void** objects) noexcept;
   std::size_t detach_run(std::size_t n, void** objects, Page* slab, Chain& chain) noexcept;
 
   // drain.h: the whole cache
@@ -281,6 +284,10 @@ class Cache {
   const char* validate_slab(const Page* slab, void* cpu_objects) const noexcept;
 
   // Small helpers
+  // The tail of a slab is shorter than a slot.
+  KMEM_FAST ObjectRange range_of(const Page* slab) const noexcept {
+    return {pages::address_of(slab), pages::block_bytes(slab) - slot_bytes_ + 1};
+  }
   Node& node_of(const Page* slab) const noexcept {
     KMEM_ASSERT(slab->node < node_count_);
     return nodes_[slab->node];

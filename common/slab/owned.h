@@ -5,10 +5,25 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "common/base/assert.h"
+#include "common/base/attributes.h"
 #include "common/pages/page.h"
+#include "common/slab/chain.h"
 #include "common/slab/spec.h"
 
 namespace kmem {
+
+// Where the objects of one slab are: from the first one's start to beyond the last one's.
+struct ObjectRange {
+  const char* first;
+  std::size_t bytes;
+
+  KMEM_FAST bool holds(const void* object, const ObjectDivider& divider) const noexcept {
+    // Below the first object the offset wraps round and is out of range.
+    const auto offset = static_cast<std::size_t>(static_cast<const char*>(object) - first);
+    return offset < bytes && divider.divides(static_cast<std::uint32_t>(offset));
+  }
+};
 
 // How many pointers from the front are objects of the cache owner, as its owns() would find each.
 // objects_bytes(slab): from the slab's first object to its last one's end.
@@ -21,18 +36,32 @@ inline std::size_t count_owned(const void* owner, const ObjectDivider& divider,
     const pages::Page* page = pages::page_of(objects[owned]);
     if (page->owner != owner) return owned;
     const pages::Page* slab = page->head;
-    const char* first = pages::address_of(slab) + slab->first_object;
-    const std::size_t bytes = objects_bytes(slab);
+    const ObjectRange range{pages::address_of(slab) + slab->first_object, objects_bytes(slab)};
     const std::size_t before = owned;
-    for (; owned < n; ++owned) {
-      // Below the first object the offset wraps round and is out of range.
-      const auto offset = static_cast<std::size_t>(static_cast<char*>(objects[owned]) - first);
-      if (offset >= bytes) break;
-      if (!divider.divides(static_cast<std::uint32_t>(offset))) return owned;
-    }
-    if (owned == before) return owned;  // past the last object
+    while (owned < n && range.holds(objects[owned], divider)) ++owned;
+    if (owned == before) return owned;  // past the last object, or not at one's start
   }
   return owned;
+}
+
+// The same for one slab, and each object's link is set to the next one, all in one pass. Stops
+// before an object that is not of the slab, and behind one that is followed by itself. The last
+// one's link is left as it was; the first one's is kept in first_link: should that object be the
+// head of a list already, it is the list's. divider by value: the links could be its memory.
+KMEM_FAST std::size_t link_owned(ObjectRange range, ObjectDivider divider, std::size_t link,
+                                 std::size_t n, void* const* objects, void*& first_link) noexcept {
+  KMEM_ASSERT(n != 0);
+  void* last = objects[0];
+  if (!range.holds(last, divider)) return 0;
+  first_link = load_link(last, link);
+  std::size_t k = 1;
+  for (; k < n; ++k) {
+    void* const object = objects[k];
+    if (!range.holds(object, divider) || object == last) break;
+    store_link(last, link, object);
+    last = object;
+  }
+  return k;
 }
 
 }  // namespace kmem

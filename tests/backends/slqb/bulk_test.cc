@@ -131,6 +131,29 @@ TEST_F(SlqbBulk, RepeatsInTheArrayAreReportedAndDropped) {
   EXPECT_EQ(cache.queues(0).lifo, 3U);
 }
 
+TEST_F(SlqbBulk, OnePassFreesAllOrNothing) {
+  create();
+  std::vector<void*> objects = bulk_on(0, 6);
+  const std::size_t before = cache.queues(0).lifo;
+  void* stranger = &stranger;
+  for (void* odd : {stranger, static_cast<void*>(nullptr), objects[1]}) {
+    void* batch[] = {objects[0], objects[1], odd, objects[2]};
+    EXPECT_EQ(cache.free_bulk_checked(4, batch), 0U);
+    EXPECT_EQ(cache.queues(0).lifo, before);
+  }
+  percpu::enter_virtual_cpu(0);
+  EXPECT_EQ(cache.free_bulk_checked(3, objects.data()), 3U);
+  EXPECT_EQ(cache.queues(0).lifo, before + 3);
+
+  // The LIFO's head once more, in front of others.
+  const std::uint64_t reports = debug::report_count(debug::Fault::double_free);
+  void* again[] = {objects[0], objects[3], objects[4], objects[5]};
+  EXPECT_EQ(cache.free_bulk_checked(4, again), 4U);
+  EXPECT_EQ(debug::report_count(debug::Fault::double_free), reports + 1);
+  EXPECT_EQ(cache.queues(0).lifo, before + 6);
+  forget_all();
+}
+
 // Single and bulk calls on all CPUs, against a model that is the set of live objects.
 TEST_F(SlqbBulk, RandomTrafficAgreesWithTheModel) {
   constexpr std::uint64_t seed = 20081210;

@@ -132,6 +132,41 @@ TEST_F(SlubBulk, ANeighbourFreedTwiceInOneBulkIsReportedAndDropped) {
   expect_valid();
 }
 
+TEST_F(SlubBulk, TheHeadOfTheCpuListFreedAgainIsReportedAndTheRestFreed) {
+  create(512);
+  bulk(4);
+  free(live_[0]);
+  const std::uint64_t before = debug::report_count(debug::Fault::double_free);
+  EXPECT_EQ(cache_.free_bulk_checked(4, live_.data()), 4u);
+  EXPECT_EQ(debug::report_count(debug::Fault::double_free), before + 1);
+  live_.clear();
+  expect_valid();
+  bulk(2 * objects());
+  free_all();
+}
+
+TEST_F(SlubBulk, OnePassStopsBeforeWhatNeedsACloserLook) {
+  create(512);
+  bulk(12);
+  const std::vector<void*> all = live_;
+  void* stranger = &stranger;
+  void* inside = static_cast<char*>(all[4]) + 8;
+  for (void* odd : {stranger, inside, static_cast<void*>(nullptr)}) {
+    void* batch[] = {all[0], all[1], all[2], all[3], odd, all[4]};
+    EXPECT_EQ(cache_.free_bulk_checked(6, batch), 4u);
+    live_.erase(live_.begin(), live_.begin() + 4);
+    expect_valid();
+    bulk(4);
+    std::sort(live_.begin(), live_.end());
+    ASSERT_EQ(live_, all);
+  }
+  void* twice[] = {all[0], all[1], all[2], all[3], all[3], all[4]};
+  EXPECT_EQ(cache_.free_bulk_checked(6, twice), 0u);
+  void* at_once[] = {all[0], all[0], all[1], all[2], all[3]};
+  EXPECT_EQ(cache_.free_bulk_checked(5, at_once), 0u);
+  expect_valid();
+}
+
 TEST_F(SlubBulk, OneObjectASlab) {
   create(40000);
   ASSERT_EQ(objects(), 1u);
