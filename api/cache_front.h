@@ -84,7 +84,7 @@ class CacheFront {
       return backend_.count_owned(n, objects);
     } else {
       std::size_t owned = 0;
-      while (owned < n && owns(objects[owned])) ++owned;
+      while (owned < n && owns(objects[owned]) && !repeats(objects, owned)) ++owned;
       return owned;
     }
   }
@@ -191,13 +191,20 @@ class CacheFront {
     }
   }
 
+  static bool repeats(void* const* objects, std::size_t i) noexcept {
+    return i != 0 && objects[i] == objects[i - 1];
+  }
+
   // Reports and drops what is not ours from objects[first..n), keeps the rest; returns how many
   // stay.
   KMEM_SLOW std::size_t drop_strangers(std::size_t first, std::size_t n, void** objects) noexcept {
     std::size_t kept = first;
     for (std::size_t i = first; i < n; ++i) {
       if (objects[i] == nullptr) continue;
-      if (owns(objects[i])) {
+      if (kept != 0 && objects[i] == objects[kept - 1]) {
+        debug::report(debug::Fault::double_free, name(), objects[i], "twice in one bulk call",
+                      "The second free was ignored");
+      } else if (owns(objects[i])) {
         objects[kept++] = objects[i];
       } else {
         report_free(objects[i], pages::page_of(objects[i]));

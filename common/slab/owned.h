@@ -25,8 +25,9 @@ struct ObjectRange {
   }
 };
 
-// How many pointers from the front are objects of the cache owner, as its owns() would find each.
-// objects_bytes(slab): from the slab's first object to its last one's end.
+// How many pointers from the front are objects of the cache owner, as its owns() would find each,
+// and none the one before it again. objects_bytes(slab): from the slab's first object to its last
+// one's end.
 template <class ObjectsBytes>
 inline std::size_t count_owned(const void* owner, const ObjectDivider& divider,
                                ObjectsBytes objects_bytes, std::size_t n,
@@ -38,7 +39,9 @@ inline std::size_t count_owned(const void* owner, const ObjectDivider& divider,
     const pages::Page* slab = page->head;
     const ObjectRange range{pages::address_of(slab) + slab->first_object, objects_bytes(slab)};
     const std::size_t before = owned;
-    while (owned < n && range.holds(objects[owned], divider)) ++owned;
+    for (; owned < n && range.holds(objects[owned], divider); ++owned) {
+      if (owned != 0 && objects[owned] == objects[owned - 1]) return owned;
+    }
     if (owned == before) return owned;  // past the last object, or not at one's start
   }
   return owned;
