@@ -126,6 +126,12 @@ KMEM_EXPORT int kmem_cache_shrink(kmem_cache* cache) {
   return front(cache)->shrink() ? 1 : 0;
 }
 
+KMEM_EXPORT int kmem_cache_tune(kmem_cache* cache, unsigned limit, unsigned batchcount,
+                                int shared) {
+  if (refuse_null(cache, __func__)) return -1;
+  return Kmem::registry().retune(front(cache), {limit, batchcount, shared}) ? 0 : -1;
+}
+
 KMEM_EXPORT unsigned kmem_cache_size(kmem_cache* cache) {
   return cache == nullptr ? 0 : static_cast<unsigned>(front(cache)->object_bytes());
 }

@@ -73,6 +73,16 @@ class Registry {
     pages::release_free();
   }
 
+  // The queues' lengths, one caller at a time. False and EINVAL: not legal, or the design has none.
+  bool retune(Cache* cache, const Tunables& wanted) noexcept {
+    Guard guard(mutex_);
+    if (cache->backend_.retune(wanted)) return true;
+    warn("kmem_cache_tune(%s): limit %u, batchcount %u, shared %d: not for this design",
+         cache->name(), wanted.limit, wanted.batchcount, wanted.shared);
+    errno = EINVAL;
+    return false;
+  }
+
   void join_fork_once() noexcept {
     if (!joined_fork_.load(std::memory_order_relaxed) &&
         !joined_fork_.exchange(true, std::memory_order_relaxed)) {

@@ -51,8 +51,10 @@ inline std::size_t count_owned(const void* owner, const ObjectDivider& divider,
 // before an object that is not of the slab, and behind one that is followed by itself. The last
 // one's link is left as it was; the first one's is kept in first_link: should that object be the
 // head of a list already, it is the list's. divider by value: the links could be its memory.
-KMEM_FAST std::size_t link_owned(ObjectRange range, ObjectDivider divider, std::size_t link,
-                                 std::size_t n, void* const* objects, void*& first_link) noexcept {
+[[gnu::always_inline]] inline std::size_t link_owned(ObjectRange range, ObjectDivider divider,
+                                                     std::size_t link, std::size_t n,
+                                                     void* const* objects,
+                                                     void*& first_link) noexcept {
   KMEM_ASSERT(n != 0);
   void* last = objects[0];
   if (!range.holds(last, divider)) return 0;

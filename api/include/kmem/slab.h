@@ -144,6 +144,13 @@ void kmem_cache_destroy(struct kmem_cache* cache);
  * else 1; SLOB and SLQB always 0. */
 int kmem_cache_shrink(struct kmem_cache* cache);
 
+/* Sets how many objects a CPU keeps (limit), moves at a time (batchcount, up to limit) and shares
+ * with its node (shared, in batches): what writing to the kernel's slabinfo did. 0, and -1 for
+ * shared, keep what is. SLAB has all three; SLQB the first two, as hiwater and freebatch; SLUB and
+ * SLOB none. 0, or -1 and EINVAL. */
+int kmem_cache_tune(struct kmem_cache* cache, unsigned int limit, unsigned int batchcount,
+                    int shared);
+
 /* The object size in bytes (of aliases: the largest). 0 for NULL. */
 unsigned int kmem_cache_size(struct kmem_cache* cache);
 
