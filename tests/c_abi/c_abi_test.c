@@ -312,6 +312,24 @@ static void test_misuse(void) {
   CHECK(lines_written(NULL) == 3);
 }
 
+/* SLAB has all three lengths, SLQB two, the others none; objects in use stay what they are. */
+static void test_tune(const char* backend) {
+  struct kmem_cache* cache = kmem_cache_create("tuned", 200, 0, SLAB_NO_MERGE, NULL);
+  const bool queues = strcmp(backend, "slab") == 0 || strcmp(backend, "slqb") == 0;
+  void* objects[300];
+  CHECK(kmem_cache_alloc_bulk(cache, GFP_KERNEL, 300, objects));
+  catch_lines();
+  errno = 0;
+  CHECK((kmem_cache_tune(cache, 200, 40, -1) == 0) == queues);
+  CHECK(queues || errno == EINVAL);
+  errno = 0;
+  CHECK(kmem_cache_tune(cache, 10, 4000, -1) == -1 && errno == EINVAL);
+  CHECK(kmem_cache_tune(NULL, 10, 4, -1) == -1 && errno == EINVAL);
+  CHECK(lines_written(NULL) == (queues ? 2 : 3));
+  kmem_cache_free_bulk(cache, 300, objects);
+  kmem_cache_destroy(cache);
+}
+
 static void test_insight(const char* backend) {
   const char* reason = NULL;
   char line[256];
@@ -338,6 +356,7 @@ int main(int argc, char** argv) {
   test_kmalloc();
   test_sensitive();
   test_misuse();
+  test_tune(argv[1]);
   test_insight(argv[1]);
   printf("%s through the C interface: %d failed\n", argv[1], failures);
   return failures != 0;
