@@ -2,12 +2,12 @@
 // and meanwhile caches are shrunk, tuned, looked at, created and destroyed. KMEM_SOAK_SECONDS sets
 // how long one backend under one policy runs (0.6 unless set).
 #include <atomic>
-#include <boost/lockfree/queue.hpp>
 #include <chrono>
 #include <cstdlib>
 #include <thread>
 
 #include "common/nodes/topology.h"
+#include "tests/support/hand_over.h"
 #include "tests/support/world_test.h"
 
 namespace kmem::test {
@@ -161,7 +161,7 @@ class Soak : public WorldTest {
 
   void hand_over(Worker& worker) {
     for (std::size_t n = worker.random.below(40); n > 0 && !worker.held.empty(); --n) {
-      if (!hand_over_.bounded_push(worker.held.back())) break;
+      if (!hand_over_.push(worker.held.back())) break;
       worker.held.pop_back();
     }
     Held held;
@@ -184,7 +184,7 @@ class Soak : public WorldTest {
   }
 
   std::vector<CachePtr> caches_;
-  boost::lockfree::queue<Held, boost::lockfree::fixed_sized<true>> hand_over_;
+  HandOver<Held> hand_over_;
   std::atomic<bool> stop_{false};
   std::atomic<const char*> fault_{nullptr};
   Random janitor_random_{"janitor"};

@@ -1,9 +1,9 @@
 // Threads at the edges: hand-offs in one direction, the first use of kmalloc, caches created and
 // destroyed in parallel, memory that ends under traffic.
 #include <atomic>
-#include <boost/lockfree/queue.hpp>
 #include <thread>
 
+#include "tests/support/hand_over.h"
 #include "tests/support/world_test.h"
 
 namespace kmem::test {
@@ -33,7 +33,7 @@ TEST_P(Threads, ProducersAndConsumers) {
   auto cache = make({.name = "handed-over", .object_bytes = 200});
   const std::size_t batches = scaled(300);
   constexpr std::size_t batch = 48;
-  boost::lockfree::queue<void*, boost::lockfree::fixed_sized<true>> queue(8192);
+  HandOver<void*> queue(8192);
   std::atomic<std::size_t> taken{0}, faults{0};
   const std::size_t all = batches * batch * (thread_count / 2);
   run([&](unsigned number) {
@@ -43,7 +43,7 @@ TEST_P(Threads, ProducersAndConsumers) {
         if (!cache->alloc_bulk(gfp::kernel, batch, objects)) ++faults, std::abort();
         for (void* object : objects) {
           fill(object, 200, reinterpret_cast<std::uintptr_t>(object));
-          while (!queue.bounded_push(object)) std::this_thread::yield();
+          while (!queue.push(object)) std::this_thread::yield();
         }
         if (i % 64 == 0) cache->shrink();
       }
