@@ -28,6 +28,7 @@ bool Cache<Policy>::free_chain(Page* slab, const Chain& chain) noexcept {
 
 template <class Policy>
 void Cache<Policy>::free_to_slab(Page* slab, const Chain& chain) noexcept {
+  const int slab_node = slab->node;  // once its last object is given back, the slab may be gone
   for (;;) {  // a failure is another's free(), or the owner's taking of the free list
     const SlabState seen = state_of(slab);
     if (seen.free_list == chain.first || seen.inuse() < chain.count) [[unlikely]] {
@@ -46,7 +47,7 @@ void Cache<Policy>::free_to_slab(Page* slab, const Chain& chain) noexcept {
       note(Event::cmpxchg_double_fail);
       continue;
     }
-    note_remote(slab, seen, chain.count);
+    note_remote(slab_node, seen, chain.count);
     if (seen.frozen()) return note(Event::free_frozen);  // its owner will find them
     if (was_full) put_cpu_partial(slab);
     return;
@@ -55,9 +56,9 @@ void Cache<Policy>::free_to_slab(Page* slab, const Chain& chain) noexcept {
 
 // Another CPU's slab, or another node's.
 template <class Policy>
-void Cache<Policy>::note_remote(const Page* slab, SlabState seen, std::size_t n) noexcept {
+void Cache<Policy>::note_remote(int slab_node, SlabState seen, std::size_t n) noexcept {
   if constexpr (Policy::counts_fast_paths) {
-    if (seen.frozen() || slab->node != home_node()) note(Event::free_remote, n);
+    if (seen.frozen() || slab_node != home_node()) note(Event::free_remote, n);
   }
 }
 

@@ -245,7 +245,7 @@ class Cache {
   bool free_chain(Page* slab, const Chain& chain) noexcept;
   void free_to_slab(Page* slab, const Chain& chain) noexcept;
   bool free_last(Page* slab, SlabState seen, SlabState desired) noexcept;
-  void note_remote(const Page* slab, SlabState seen, std::size_t n) noexcept;
+  void note_remote(int slab_node, SlabState seen, std::size_t n) noexcept;
   void put_cpu_partial(Page* slab) noexcept;
   void put_partials(Page* first) noexcept;
   void put_node_partial(Page* slab, End end) noexcept;
