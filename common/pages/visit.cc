@@ -12,10 +12,7 @@ namespace {
 
 }  // namespace
 
-// Also looks at descriptors of other owners' pages, which their threads may be writing: whatever it
-// sees there is not owner, and owner's own pages are at rest. ThreadSanitizer cannot know.
-__attribute__((no_sanitize("thread"))) void for_each_slab(const void* owner, SlabVisitor visit,
-                                                          void* context) noexcept {
+void for_each_slab(const void* owner, SlabVisitor visit, void* context) noexcept {
   for (Page* chunk = next_taken_chunk(0); chunk != nullptr;
        chunk = next_taken_chunk(index_of(chunk) / chunk_pages + 1)) {
     for (std::size_t i = 0; i < chunk_pages; ++i) {

@@ -25,9 +25,3 @@ int main(int argc, char** argv) {
   std::printf("no test matches the filter\n");  // a backend that is not linked must not pass
   return 1;
 }
-
-// Boost.Lockfree's fixed-size queue writes the tag of a freed node by a plain store while others
-// may read it, and throws away what they read. The queue is the tests' own, not the library's; what
-// is handed over through it stays watched.
-extern "C" [[gnu::visibility("default")]] const char* __tsan_default_suppressions();
-extern "C" const char* __tsan_default_suppressions() { return "race:boost::lockfree\n"; }
