@@ -130,6 +130,26 @@ TEST_P(Create, SizesUpToTheLimitWork) {
   }
 }
 
+// A free pointer behind the object may not fit any more: then that is said, and it is no ENOMEM.
+TEST_P(Create, AtTheLimitAConstructorWorksOrIsRefused) {
+  for (const slab_flags_t flags : {slab_flags_t{0}, slab_flag::typesafe_by_rcu}) {
+    CacheSpec spec{.name = "limit", .object_bytes = pages::max_block_bytes, .flags = flags};
+    if (flags == 0) spec.ctor = [](void* object) { fill(object, 4096, 3); };
+    errno = 0;
+    auto cache = world().create(spec);
+    if (cache == nullptr) {
+      EXPECT_EQ(errno, EINVAL);
+      EXPECT_EQ(log_.take().size(), 1u);
+      continue;
+    }
+    void* object = cache->alloc();
+    ASSERT_NE(object, nullptr);
+    EXPECT_TRUE(flags != 0 || holds(object, 4096, 3));
+    cache->free(object);
+    EXPECT_EQ(cache->validate(), nullptr);
+  }
+}
+
 TEST_P(Create, ObjectsHaveTheAlignmentAskedFor) {
   for (const std::size_t bytes : {1u, 8u, 20u, 24u, 33u, 64u, 100u, 129u, 1000u, 5000u}) {
     for (std::size_t align = 1; align <= pages::page_bytes; align *= 2) {

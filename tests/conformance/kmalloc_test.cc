@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <cstring>
 
+#include "common/debug/report.h"
 #include "common/nodes/topology.h"
 #include "tests/support/world_test.h"
 
@@ -236,7 +237,9 @@ TEST_P(Kmalloc, FailedReallocLeavesTheBlock) {
 
 TEST_P(Kmalloc, ReallocOfAStrangerIsReported) {
   int local = 0;
+  const auto before = debug::report_count();
   EXPECT_EQ(world().krealloc(&local, 100, gfp::kernel), nullptr);
+  EXPECT_EQ(debug::report_count(), before + 1);
   EXPECT_EQ(count_lines(log_.take(), "BUG "), 1u);
 }
 
