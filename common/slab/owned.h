@@ -33,14 +33,18 @@ inline std::size_t count_owned(const void* owner, const ObjectDivider& divider,
                                ObjectsBytes objects_bytes, std::size_t n,
                                void* const* objects) noexcept {
   std::size_t owned = 0;
+  const void* previous = nullptr;
   while (owned < n) {
     const pages::Page* page = pages::page_of(objects[owned]);
     if (page->owner != owner) return owned;
     const pages::Page* slab = page->head;
     const ObjectRange range{pages::address_of(slab) + slab->first_object, objects_bytes(slab)};
     const std::size_t before = owned;
-    for (; owned < n && range.holds(objects[owned], divider); ++owned) {
-      if (owned != 0 && objects[owned] == objects[owned - 1]) return owned;
+    for (; owned < n; ++owned) {
+      const void* const object = objects[owned];
+      if (!range.holds(object, divider)) break;
+      if (object == previous) return owned;
+      previous = object;
     }
     if (owned == before) return owned;  // past the last object, or not at one's start
   }
