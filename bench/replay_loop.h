@@ -12,8 +12,8 @@
 #include <utility>
 #include <vector>
 
+#include "bench/replay_world.h"
 #include "bench/trace/cache_spec.h"
-#include "bench/world.h"
 
 namespace kmem::bench {
 
@@ -36,7 +36,7 @@ class LiveBytes {
   const trace::Program& program_;
 };
 
-template <World W>
+template <ReplayWorld W>
 class WorldReplayBench final : public ReplayBench {
  public:
   WorldReplayBench(const trace::Program& program, const ReplayOptions& options)
@@ -78,7 +78,7 @@ class WorldReplayBench final : public ReplayBench {
   std::uint64_t failed_ = 0;
 };
 
-template <World W>
+template <ReplayWorld W>
 void WorldReplayBench<W>::create_caches() {
   for (const trace::TracedCache& traced : program_.caches) {
     typename W::Cache* cache = nullptr;
@@ -92,7 +92,7 @@ void WorldReplayBench<W>::create_caches() {
   }
 }
 
-template <World W>
+template <ReplayWorld W>
 void WorldReplayBench<W>::destroy_caches() {
   free_live();
   for (typename W::Cache* cache : caches_)
@@ -100,7 +100,7 @@ void WorldReplayBench<W>::destroy_caches() {
   caches_.clear();
 }
 
-template <World W>
+template <ReplayWorld W>
 void WorldReplayBench<W>::free_live() {
   for (void*& object : objects_) {
     if (object != nullptr) W::kfree(object);
@@ -108,14 +108,14 @@ void WorldReplayBench<W>::free_live() {
   }
 }
 
-template <World W>
+template <ReplayWorld W>
 void WorldReplayBench<W>::start_over() {
   destroy_caches();
   W::shrink_all();  // those of kmalloc live on
   failed_ = 0;
 }
 
-template <World W>
+template <ReplayWorld W>
 KMEM_FAST void* WorldReplayBench<W>::allocate(const Op& op, const trace::Site& site) noexcept {
   if (op.kind == trace::OpKind::kmalloc) return W::kmalloc(op.bytes, site.gfp, site.node);
   typename W::Cache* cache = caches_[site.cache];
@@ -123,7 +123,7 @@ KMEM_FAST void* WorldReplayBench<W>::allocate(const Op& op, const trace::Site& s
                               : W::alloc_node(cache, site.gfp, site.node);
 }
 
-template <World W>
+template <ReplayWorld W>
 KMEM_FAST bool WorldReplayBench<W>::take(const Op& op) noexcept {
   void* object = allocate(op, sites_[op.site]);
   objects_[op.object] = object;
@@ -133,7 +133,7 @@ KMEM_FAST bool WorldReplayBench<W>::take(const Op& op) noexcept {
   return true;
 }
 
-template <World W>
+template <ReplayWorld W>
 KMEM_FAST void WorldReplayBench<W>::give(const Op& op) noexcept {
   void* object = std::exchange(objects_[op.object], nullptr);
   if (object == nullptr) [[unlikely]]
@@ -143,14 +143,14 @@ KMEM_FAST void WorldReplayBench<W>::give(const Op& op) noexcept {
 }
 
 // True if it took memory.
-template <World W>
+template <ReplayWorld W>
 KMEM_FAST bool WorldReplayBench<W>::perform(const Op& op) noexcept {
   if (op.cpu != cpu_) percpu::enter_virtual_cpu(cpu_ = op.cpu);
   if (trace::allocates(op.kind)) return take(op);
   return give(op), false;
 }
 
-template <World W>
+template <ReplayWorld W>
 Sample WorldReplayBench<W>::round() {
   if (caches_.empty()) create_caches();
   free_live();
@@ -162,7 +162,7 @@ Sample WorldReplayBench<W>::round() {
 
 // The first pass finds the moment of the peak, the second looks at every cache then and at the end:
 // under the Virtual policy both do exactly the same.
-template <World W>
+template <ReplayWorld W>
 ReplayFootprint WorldReplayBench<W>::footprint() {
   start_over();
   const std::size_t base_bytes = W::page_bytes();
@@ -188,7 +188,7 @@ ReplayFootprint WorldReplayBench<W>::footprint() {
   return result;
 }
 
-template <World W>
+template <ReplayWorld W>
 Footprint WorldReplayBench<W>::at_peak(std::size_t base_bytes) {
   create_caches();
   percpu::enter_virtual_cpu(cpu_ = 0);
@@ -207,7 +207,7 @@ Footprint WorldReplayBench<W>::at_peak(std::size_t base_bytes) {
   return peak;
 }
 
-template <World W>
+template <ReplayWorld W>
 void WorldReplayBench<W>::write_slabinfo() const {
   const int fd =
       ::open(options_.slabinfo_out.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);

@@ -1,33 +1,8 @@
 #include "bench/runner.h"
 
-#include <sys/resource.h>
-
 #include "common/base/assert.h"
 
 namespace kmem::bench {
-
-namespace {
-
-// Beyond this a turn on a busy machine is always interrupted; to repeat it helps nobody.
-constexpr std::uint64_t short_turn_ns = 20'000'000;
-
-// Times that this thread lost its CPU against its will.
-long preemptions() {
-  rusage usage{};
-  return ::getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_nivcsw : 0;
-}
-
-Sample undisturbed(const Competitor& competitor, unsigned repeats) {
-  for (;; --repeats) {
-    const long before = preemptions();
-    const std::uint64_t start_ns = now_ns();
-    const Sample sample = competitor.measure();
-    const bool is_short = now_ns() - start_ns < short_turn_ns;
-    if (repeats == 0 || !is_short || preemptions() == before) return sample;
-  }
-}
-
-}  // namespace
 
 std::vector<Measured> run_rounds(std::span<const Competitor> competitors, const RoundLimits& limits,
                                  Progress& progress) {
@@ -37,7 +12,7 @@ std::vector<Measured> run_rounds(std::span<const Competitor> competitors, const 
     if (round > 0 && limits.deadline_ns != 0 && now_ns() >= limits.deadline_ns) break;
     for (std::size_t i = 0; i < competitors.size(); ++i) {
       const std::size_t turn = (round + i) % competitors.size();
-      const Sample sample = undisturbed(competitors[turn], limits.repeats);
+      const Sample sample = undisturbed(competitors[turn].measure, limits.repeats);
       measured[turn].cycles.push_back(sample.cycles);
       measured[turn].ns.push_back(sample.ns);
     }

@@ -13,6 +13,7 @@
 #include "bench/clock.h"
 #include "bench/progress.h"
 #include "bench/report/report.h"
+#include "bench/undisturbed.h"
 
 namespace kmem::bench {
 
@@ -32,9 +33,7 @@ struct RoundLimits {
   std::size_t rounds = 31;
   // No round but the first begins after it (of now_ns()); 0: none.
   std::uint64_t deadline_ns = 0;
-  // A short turn in which the scheduler took the CPU away is measured again, this often at most:
-  // what it lost is not the competitor's cost.
-  unsigned repeats = 4;
+  unsigned repeats = default_repeats;  // undisturbed.h
 };
 
 // One unmeasured round, then as many as the limits allow. Each round starts with another

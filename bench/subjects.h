@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "bench/clock.h"
+#include "bench/loop.h"
 #include "bench/options.h"
 #include "bench/report/report.h"
 #include "bench/trace/program.h"
@@ -16,16 +17,6 @@
 #include "common/slab/spec.h"
 
 namespace kmem::bench {
-
-enum class BulkPath { single, generic, optimized };
-
-// One cache, allocated from and freed to. measure() may run on several threads at once.
-class BulkBench {
- public:
-  virtual ~BulkBench() = default;
-  // Cost of one object allocated and freed, batch at a time; averaged over about objects objects.
-  virtual Sample measure(BulkPath path, std::size_t batch, std::size_t objects) = 0;
-};
 
 struct CacheSnapshot {
   std::string name;
@@ -73,14 +64,12 @@ class ReplayBench {
   virtual Sample round() = 0;
 };
 
-class Subject {
+class Subject : public Contender {
  public:
-  virtual ~Subject() = default;
-  virtual std::string name() const = 0;
+  const char* kind() const override { return "backend"; }
   virtual percpu::Running running() const = 0;
   virtual Geometry geometry(const CacheSpec& spec, unsigned cpus) const = 0;
-  // Both throw std::runtime_error when the caches cannot be made.
-  virtual std::unique_ptr<BulkBench> bulk(std::size_t object_bytes) const = 0;
+  // Throws std::runtime_error when the caches cannot be made.
   virtual std::unique_ptr<ReplayBench> replay(const trace::Program& program,
                                               const ReplayOptions& options) const = 0;
 };

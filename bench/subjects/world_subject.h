@@ -1,7 +1,8 @@
 // A subject over a world of the library.
 #pragma once
 
-#include "bench/bulk_loop.h"
+#include "bench/kmem_world.h"
+#include "bench/loops/make.h"
 #include "bench/replay_loop.h"
 #include "bench/subjects.h"
 #include "common/percpu/policies.h"
@@ -16,9 +17,7 @@ class WorldSubject : public Subject {
   Geometry geometry(const CacheSpec& spec, unsigned cpus) const override {
     return B::geometry(spec, cpus);
   }
-  std::unique_ptr<BulkBench> bulk(std::size_t object_bytes) const override {
-    return std::make_unique<WorldBulkBench<KmemWorld<B>>>(object_bytes);
-  }
+  std::unique_ptr<Loop> loop(const Job& job) const override { return make_loop<KmemWorld<B>>(job); }
   std::unique_ptr<ReplayBench> replay(const trace::Program& program,
                                       const ReplayOptions& options) const override {
     return std::make_unique<WorldReplayBench<KmemWorld<B>>>(program, options);

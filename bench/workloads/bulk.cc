@@ -3,10 +3,7 @@
 // 2015.
 #include <fmt/format.h>
 
-#include <barrier>
-#include <exception>
 #include <memory>
-#include <thread>
 
 #include "bench/floors.h"
 #include "bench/published.h"
@@ -23,49 +20,9 @@ constexpr std::size_t objects_per_turn = 32768;
 constexpr std::size_t default_rounds = 31;
 constexpr std::size_t default_bytes = 256;
 
-const char* text(BulkPath path) {
-  switch (path) {
-    case BulkPath::single:
-      return "single";
-    case BulkPath::generic:
-      return "generic";
-    case BulkPath::optimized:
-      break;
-  }
-  return "optimized";
-}
-
-// The same turn on several threads at once; the mean of what an object cost each of them.
-Sample on_threads(BulkBench& bench, BulkPath path, std::size_t batch, unsigned threads) {
-  if (threads == 1) return bench.measure(path, batch, objects_per_turn);
-  std::barrier start(threads);
-  std::vector<Sample> samples(threads);
-  std::vector<std::exception_ptr> errors(threads);
-  std::vector<std::thread> workers;
-  for (unsigned i = 0; i < threads; ++i) {
-    workers.emplace_back([&, i] {
-      start.arrive_and_wait();
-      try {
-        samples[i] = bench.measure(path, batch, objects_per_turn);
-      } catch (...) {
-        errors[i] = std::current_exception();
-      }
-    });
-  }
-  for (std::thread& worker : workers) worker.join();
-  for (const std::exception_ptr& error : errors)
-    if (error) std::rethrow_exception(error);
-  Sample mean;
-  for (const Sample& sample : samples) {
-    mean.cycles += sample.cycles / threads;
-    mean.ns += sample.ns / threads;
-  }
-  return mean;
-}
-
 struct Entry {
   std::string name;
-  std::unique_ptr<BulkBench> bench;
+  std::unique_ptr<Loop> loop;
 };
 
 // All that competes at one size; floors included, so that they share the rounds.
@@ -74,7 +31,13 @@ class BulkRun {
   BulkRun(const Settings& settings, std::size_t bytes, Report& report)
       : settings_(settings), bytes_(bytes), report_(report), list_floor_(bytes) {}
 
-  void add(const Subject& subject) { entries_.push_back({subject.name(), subject.bulk(bytes_)}); }
+  void add(const Contender& contender) {
+    Job job;
+    job.work = Work::bulk;
+    job.threads = settings_.threads;
+    job.object_bytes = bytes_;
+    entries_.push_back({contender.name(), contender.loop(job)});
+  }
   void measure(std::size_t batch, const RoundLimits& limits, Progress& progress);
   void add_tables() const;
 
@@ -110,10 +73,10 @@ std::vector<Competitor> BulkRun::competitors(std::size_t batch, bool with_single
   std::vector<Competitor> all;
   for (Entry& entry : entries_) {
     const auto add = [&](BulkPath path) {
-      BulkBench* bench = entry.bench.get();
-      const unsigned threads = settings_.threads;
-      all.push_back({entry.name, "backend", params(batch, text(path)),
-                     [=] { return on_threads(*bench, path, batch, threads); }});
+      Loop* loop = entry.loop.get();
+      all.push_back({entry.name, "backend", params(batch, text(path)), [=] {
+                       return loop->run({path, batch, objects_per_turn}).cost;
+                     }});
     };
     add(BulkPath::generic);
     add(BulkPath::optimized);
@@ -189,7 +152,7 @@ void BulkRun::add_tables() const {
           fmt::format("{:.1f}", row.optimized.median),
           improvement(row.ratio),
           fmt::format("{:.1f}..{:.1f}", (1 - row.ratio.high) * 100, (1 - row.ratio.low) * 100),
-          kmem::bench::text(verdict(row.ratio))};
+          text(verdict(row.ratio))};
       if (const auto* old = published_row(row.batch); compare && old != nullptr) {
         cells.push_back(fmt::format("{}", old->generic_cycles));
         cells.push_back(fmt::format("{}", old->optimized_cycles));

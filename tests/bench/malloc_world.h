@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "bench/world.h"
+#include "bench/replay_world.h"
 #include "common/percpu/virtual.h"
 
 namespace kmem::bench {
@@ -101,6 +101,6 @@ struct MallocWorld {
   static SharedHeap heap() { return {}; }
   static int slabinfo(int) { return 0; }
 };
-static_assert(World<MallocWorld>);
+static_assert(ReplayWorld<MallocWorld>);
 
 }  // namespace kmem::bench

@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "bench/bulk_loop.h"
+#include "bench/loops/make.h"
 #include "tests/bench/malloc_world.h"
 
 namespace kmem::bench {
@@ -98,10 +98,13 @@ TEST_F(ReplayTest, AnAllocationThatFailsIsCountedAndItsFreePassedOver) {
 TEST(Bulk, MeasuresEachPath) {
   MallocWorld::reset();
   {
-    WorldBulkBench<MallocWorld> bench(64);
-    for (const BulkPath path : {BulkPath::single, BulkPath::generic, BulkPath::optimized})
-      EXPECT_GT(bench.measure(path, 16, 64).ns, 0);
-    EXPECT_EQ(MallocWorld::caches[0]->allocs, 192u);
+    Job job;
+    job.object_bytes = 64;
+    const std::unique_ptr<Loop> loop = make_loop<MallocWorld>(job);
+    for (const BulkPath path :
+         {BulkPath::single, BulkPath::stored, BulkPath::generic, BulkPath::optimized})
+      EXPECT_GT(loop->run({path, 16, 64}).cost.ns, 0);
+    EXPECT_EQ(MallocWorld::caches[0]->allocs, 256u);
   }
   EXPECT_TRUE(MallocWorld::blocks.empty());
 }

@@ -6,31 +6,42 @@
 #include <stdexcept>
 #include <vector>
 
+#include "bench/loop.h"
+#include "bench/threads.h"
 #include "bench/world.h"
 
 namespace kmem::bench {
 
-template <World W>
-class WorldBulkBench final : public BulkBench {
+template <ObjectWorld W>
+class BulkLoop final : public Loop {
  public:
-  explicit WorldBulkBench(std::size_t object_bytes) {
+  explicit BulkLoop(const Job& job) : threads_(job.threads) {
     CacheSpec spec;
     spec.name = "bulk";
-    spec.object_bytes = object_bytes;
+    spec.object_bytes = job.object_bytes;
     spec.flags = slab_flag::hwcache_align;
     cache_ = W::create(spec);
     if (cache_ == nullptr) throw std::runtime_error("the cache of the bulk run cannot be created");
   }
-  ~WorldBulkBench() override { W::destroy(cache_); }
-  WorldBulkBench(const WorldBulkBench&) = delete;
-  WorldBulkBench& operator=(const WorldBulkBench&) = delete;
+  ~BulkLoop() override { W::destroy(cache_); }
+  BulkLoop(const BulkLoop&) = delete;
+  BulkLoop& operator=(const BulkLoop&) = delete;
 
-  Sample measure(BulkPath path, std::size_t batch, std::size_t objects) override {
-    const std::size_t loops = std::max<std::size_t>(objects / batch, 1);
+  // The cost of one object allocated and freed.
+  Outcome run(const Turn& turn) override {
+    return {mean_on_threads(threads_, [&](unsigned) { return measure(turn); }), {}};
+  }
+
+ private:
+  Sample measure(const Turn& turn) {
+    const std::size_t batch = turn.batch;
+    const std::size_t loops = std::max<std::size_t>(turn.objects / batch, 1);
     std::vector<void*> array(batch);
-    switch (path) {
+    switch (turn.path) {
       case BulkPath::single:
         return run_single(loops * batch);
+      case BulkPath::stored:
+        return run_stored(loops * batch, array.data());
       case BulkPath::generic:
         return run_generic(loops, batch, array.data());
       case BulkPath::optimized:
@@ -39,7 +50,6 @@ class WorldBulkBench final : public BulkBench {
     return run_optimized(loops, batch, array.data());
   }
 
- private:
   [[noreturn]] static void no_memory() { throw std::runtime_error("no memory in the bulk run"); }
 
   [[gnu::noinline]] Sample run_single(std::size_t objects) {
@@ -50,6 +60,18 @@ class WorldBulkBench final : public BulkBench {
         no_memory();
       asm volatile("" : "+r"(object) : : "memory");
       W::free(cache_, object);
+    }
+    return watch.per(static_cast<double>(objects));
+  }
+
+  [[gnu::noinline]] Sample run_stored(std::size_t objects, void** slot) {
+    const Stopwatch watch;
+    for (std::size_t i = 0; i < objects; ++i) {
+      *slot = W::alloc(cache_, gfp::kernel);
+      if (*slot == nullptr) [[unlikely]]
+        no_memory();
+      asm volatile("" : : "r"(slot) : "memory");
+      W::free(cache_, *slot);
     }
     return watch.per(static_cast<double>(objects));
   }
@@ -76,6 +98,7 @@ class WorldBulkBench final : public BulkBench {
     return watch.per(static_cast<double>(loops * batch));
   }
 
+  unsigned threads_;
   typename W::Cache* cache_;
 };
 

@@ -1,0 +1,17 @@
+#include "bench/contenders.h"
+
+#include <utility>
+
+#include "bench/subjects.h"
+
+namespace kmem::bench {
+
+std::vector<std::unique_ptr<Contender>> make_contenders(const Settings& settings,
+                                                        const std::string& policy, Report& report) {
+  std::vector<std::unique_ptr<Contender>> contenders;
+  for (std::unique_ptr<Subject>& subject : make_subjects(settings, policy, report))
+    contenders.push_back(std::move(subject));
+  return contenders;
+}
+
+}  // namespace kmem::bench

@@ -1,0 +1,64 @@
+// One measured loop: made from a Job, then run a turn at a time. The loops themselves are templates
+// over a World (world.h, loops/), compiled once for each allocator; this interface is called once a
+// turn, never once an object. A Job and a Turn are plain bytes: the same loop runs over a backend
+// in this process and over a rival in a child process, which is told both through a pipe.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "bench/clock.h"
+
+namespace kmem::bench {
+
+// One row of loops/make.h each.
+enum class Work : std::uint32_t { bulk };
+
+struct Job {
+  Work work = Work::bulk;
+  std::uint32_t threads = 1;  // that do the same at once, or are shared out among the roles
+  std::uint64_t object_bytes = 256;
+  std::uint64_t live_objects = 0;  // allocated all the time beside those of a turn
+  std::uint64_t seed = 1;
+};
+static_assert(std::is_trivially_copyable_v<Job>);
+
+// single: one call for each object, held in a register; stored: the same through a slot of memory,
+// as a bulk call's caller has it; generic: the library's loop; optimized: the backend's own path.
+enum class BulkPath : std::uint32_t { single, stored, generic, optimized };
+const char* text(BulkPath path) noexcept;
+
+struct Turn {
+  BulkPath path = BulkPath::single;
+  std::uint64_t batch = 1;
+  std::uint64_t objects = 0;  // about so many in all, on each thread
+};
+static_assert(std::is_trivially_copyable_v<Turn>);
+
+struct Outcome {
+  Sample cost;                 // of the loop's unit of work
+  std::vector<double> values;  // what else the loop tells, in its own order
+};
+
+class Loop {
+ public:
+  virtual ~Loop() = default;
+  // Throws std::runtime_error when it cannot be measured.
+  virtual Outcome run(const Turn& turn) = 0;
+};
+
+// Whoever takes part: a backend under a policy, a rival, a floor.
+class Contender {
+ public:
+  virtual ~Contender() = default;
+  virtual std::string name() const = 0;
+  virtual const char* kind() const = 0;  // "backend", "rival" or "floor"
+  // Null: it has no such work (a pool has no kmalloc). Throws std::runtime_error when the caches
+  // cannot be made.
+  virtual std::unique_ptr<Loop> loop(const Job& job) const = 0;
+};
+
+}  // namespace kmem::bench

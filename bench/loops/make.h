@@ -1,0 +1,17 @@
+// The one table of loops: which template does which work, over one world.
+#pragma once
+
+#include "bench/loops/bulk.h"
+
+namespace kmem::bench {
+
+template <ObjectWorld W>
+std::unique_ptr<Loop> make_loop(const Job& job) {
+  switch (job.work) {
+    case Work::bulk:
+      return std::make_unique<BulkLoop<W>>(job);
+  }
+  return nullptr;
+}
+
+}  // namespace kmem::bench

@@ -1,0 +1,49 @@
+// The same turn on several threads at once.
+#pragma once
+
+#include <barrier>
+#include <exception>
+#include <thread>
+#include <vector>
+
+#include "bench/clock.h"
+
+namespace kmem::bench {
+
+// work(i) for each i below threads, all begun together; one thread is the caller's own. The first
+// exception that one threw is thrown again when all have ended.
+template <class Work>
+void on_threads(unsigned threads, Work&& work) {
+  if (threads == 1) return work(0U);
+  std::barrier start(static_cast<std::ptrdiff_t>(threads));
+  std::vector<std::exception_ptr> errors(threads);
+  std::vector<std::thread> workers;
+  for (unsigned i = 0; i < threads; ++i) {
+    workers.emplace_back([&, i] {
+      start.arrive_and_wait();
+      try {
+        work(i);
+      } catch (...) {
+        errors[i] = std::current_exception();
+      }
+    });
+  }
+  for (std::thread& worker : workers) worker.join();
+  for (const std::exception_ptr& error : errors)
+    if (error) std::rethrow_exception(error);
+}
+
+// What a unit cost each of them, on the average.
+template <class Work>
+Sample mean_on_threads(unsigned threads, Work&& work) {
+  std::vector<Sample> samples(threads);
+  on_threads(threads, [&](unsigned i) { samples[i] = work(i); });
+  Sample mean;
+  for (const Sample& sample : samples) {
+    mean.cycles += sample.cycles / threads;
+    mean.ns += sample.ns / threads;
+  }
+  return mean;
+}
+
+}  // namespace kmem::bench
