@@ -15,7 +15,10 @@
 namespace kmem::bench {
 
 // One row of loops/make.h each.
-enum class Work : std::uint32_t { bulk };
+enum class Work : std::uint32_t { bulk, hackbench };
+
+// How hackbench hands a message over: by a lock-free ring, or by a socket pair.
+enum class Transport : std::uint32_t { queue, socket };
 
 struct Job {
   Work work = Work::bulk;
@@ -23,6 +26,9 @@ struct Job {
   std::uint64_t object_bytes = 256;
   std::uint64_t live_objects = 0;  // allocated all the time beside those of a turn
   std::uint64_t seed = 1;
+  std::uint32_t groups = 1, pairs = 1;  // hackbench: senders, and as many receivers, of a group
+  std::uint64_t message_bytes = 100;    // hackbench
+  Transport transport = Transport::queue;
 };
 static_assert(std::is_trivially_copyable_v<Job>);
 

@@ -3,6 +3,7 @@
 
 #include <barrier>
 #include <exception>
+#include <optional>
 #include <thread>
 #include <vector>
 
@@ -44,6 +45,26 @@ Sample mean_on_threads(unsigned threads, Work&& work) {
     mean.ns += sample.ns / threads;
   }
   return mean;
+}
+
+// What a unit cost all of them together: from the moment in which the last is ready until the last
+// has ended. For work that threads share, and where there are more of them than CPUs.
+template <class Work>
+Sample total_on_threads(unsigned threads, double units, Work&& work) {
+  std::optional<Stopwatch> watch;
+  Sample total;
+  std::barrier start(static_cast<std::ptrdiff_t>(threads), [&]() noexcept { watch.emplace(); });
+  std::barrier end(static_cast<std::ptrdiff_t>(threads),
+                   [&]() noexcept { total = watch->per(units); });
+  on_threads(threads, [&](unsigned i) {
+    start.arrive_and_wait();
+    struct End {
+      decltype(end)& barrier;
+      ~End() { barrier.arrive_and_wait(); }
+    } const at_end{end};
+    work(i);
+  });
+  return total;
 }
 
 }  // namespace kmem::bench

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "bench/loops/bulk.h"
+#include "bench/loops/hackbench.h"
 
 namespace kmem::bench {
 
@@ -10,6 +11,9 @@ std::unique_ptr<Loop> make_loop(const Job& job) {
   switch (job.work) {
     case Work::bulk:
       return std::make_unique<BulkLoop<W>>(job);
+    case Work::hackbench:
+      if constexpr (KmallocWorld<W>) return std::make_unique<HackbenchLoop<W>>(job);
+      break;
   }
   return nullptr;
 }
