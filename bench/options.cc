@@ -15,7 +15,16 @@ namespace po = boost::program_options;
 
 namespace {
 
-enum : unsigned { in_list = 1, in_bulk = 2, in_replay = 4, in_geometry = 8, in_all = 15 };
+enum : unsigned {
+  in_list = 1,
+  in_bulk = 2,
+  in_replay = 4,
+  in_geometry = 8,
+  in_remote = 16,
+  in_fastpath = 32,
+  in_hackbench = 64,
+  in_all = 127
+};
 
 struct Command {
   const char* name;
@@ -27,7 +36,10 @@ constexpr Command commands[] = {
     {"list", in_list, "", "what do this build and machine have?"},
     {"bulk", in_bulk, "", "what does bulk buy?"},
     {"replay", in_replay, " FILE...", "which design suits my load?"},
-    {"geometry", in_geometry, "", "what does each design choose for my object sizes?"}};
+    {"geometry", in_geometry, "", "what does each design choose for my object sizes?"},
+    {"remote", in_remote, "", "what does a free on another CPU cost?"},
+    {"fastpath", in_fastpath, "", "what does the synchronisation of the fast path cost?"},
+    {"hackbench", in_hackbench, "", "groups of senders and receivers: what does a message cost?"}};
 
 using Apply = void (*)(Settings&, const std::string& option, const std::string& text);
 
@@ -55,6 +67,11 @@ void set_rivals(Settings&, const std::string& option, const std::string& text) {
       fmt::format("{}: '{}' is none of none, all: this build has no rivals", option, text));
 }
 
+void set_transport(Settings& s, const std::string& option, const std::string& text) {
+  static constexpr const char* names[] = {"queue", "socket"};
+  s.over_sockets = parse_choice(option, text, names) == "socket";
+}
+
 void set_file(std::string& target, const std::string& option, const std::string& text) {
   if (text.empty()) throw BadRequest(fmt::format("{}: a file name is needed", option));
   target = text;
@@ -67,24 +84,40 @@ constexpr Option options[] = {
   {"backend", "NAME[,NAME]|all", "all", "slab, slub, slob, slqb",
    in_all, [](S s, T o, T t) { s.backends = parse_choices(o, t, backend_names); }},
   {"policy", "NAME", "rseq; replay: virtual", "rseq, locked, virtual; for slub also atomic",
-   in_list | in_bulk | in_replay,
+   in_list | in_bulk | in_replay | in_remote | in_hackbench,
    [](S s, T o, T t) { s.policy = parse_choice(o, t, policy_names); }},
   {"rivals", "none|all", "none", "other allocators to compare with",
-   in_list | in_bulk | in_replay, set_rivals},
-  {"size", "BYTES[,..]", "256; geometry: the kmalloc sizes", "object sizes",
-   in_bulk | in_geometry,
+   in_list | in_bulk | in_replay | in_remote | in_fastpath | in_hackbench, set_rivals},
+  {"size", "BYTES[,..]", "256; geometry, fastpath: of kmalloc", "object sizes",
+   in_bulk | in_geometry | in_remote | in_fastpath,
    [](S s, T o, T t) { s.sizes = parse_unsigned_list(o, t, 1, kmalloc_max_bytes); }},
-  {"bulk", "N[,..]", "1,2,3,4,8,16,30,..,250", "batch sizes",
-   in_bulk, [](S s, T o, T t) { s.batches = parse_unsigned_list(o, t, 1, batch_max); }},
+  {"bulk", "N[,..]", "1,2,3,4,8,16,30,..,250; remote: 1,32,128", "batch sizes",
+   in_bulk | in_remote, [](S s, T o, T t) { s.batches = parse_unsigned_list(o, t, 1, batch_max); }},
   {"threads", "N", "1", "threads that do the same at once",
    in_bulk | in_replay,
    [](S s, T o, T t) { s.threads = static_cast<unsigned>(parse_unsigned(o, t, 1, 1024)); }},
-  {"rounds", "N", "31; replay: 7", "rounds, in each of which all competitors take turns",
-   in_bulk | in_replay, [](S s, T o, T t) { s.rounds = parse_unsigned(o, t, 1, 100000); }},
+  {"rounds", "N", "31; replay: 7; others: 15",
+   "rounds, in each of which all competitors take turns",
+   in_bulk | in_replay | in_remote | in_fastpath | in_hackbench,
+   [](S s, T o, T t) { s.rounds = parse_unsigned(o, t, 1, 100000); }},
   {"seconds", "S", "no limit", "stop after the round in which this time is over",
-   in_bulk | in_replay, [](S s, T o, T t) { s.seconds = parse_seconds(o, t); }},
+   in_bulk | in_replay | in_remote | in_fastpath | in_hackbench,
+   [](S s, T o, T t) { s.seconds = parse_seconds(o, t); }},
   {"seed", "N", "1", "of random choices (these workloads make none)",
    in_bulk | in_replay, [](S s, T o, T t) { s.seed = parse_unsigned(o, t, 0, UINT64_MAX); }},
+  {"groups", "N", "1", "groups of senders and receivers (the kernel's tool: 10)",
+   in_hackbench,
+   [](S s, T o, T t) { s.groups = static_cast<unsigned>(parse_unsigned(o, t, 1, 64)); }},
+  {"pairs", "N", "1", "senders, and as many receivers, of a group (the kernel's tool: 20)",
+   in_hackbench,
+   [](S s, T o, T t) { s.pairs = static_cast<unsigned>(parse_unsigned(o, t, 1, 64)); }},
+  {"loops", "N", "20000", "messages from each sender to each receiver of its group, a turn",
+   in_hackbench, [](S s, T o, T t) { s.loops = parse_unsigned(o, t, 1, 10'000'000); }},
+  {"message", "BYTES", "100", "bytes of a message",
+   in_hackbench, [](S s, T o, T t) { s.message_bytes = parse_unsigned(o, t, 1, 65536); }},
+  {"transport", "queue|socket", "queue",
+   "what carries the messages: lock-free rings, or socket pairs",
+   in_hackbench, set_transport},
   {"no-touch", "", "", "do not write to the objects, nor zero them",
    in_replay, [](S s, T, T) { s.touch = false; }},
   {"slabinfo-out", "FILE", "none",
@@ -113,19 +146,22 @@ constexpr Option options[] = {
 };
 // clang-format on
 
+std::string command_names() {
+  std::string all;
+  for (const Command& command : commands)
+    all += fmt::format("{}{}", all.empty() ? "" : ", ", command.name);
+  return all;
+}
+
 const Command& find_command(const std::string& name) {
   for (const Command& command : commands)
     if (name == command.name) return command;
   std::vector<std::string> names;
-  std::string all;
-  for (const Command& command : commands) {
-    names.emplace_back(command.name);
-    all += fmt::format("{}{}", all.empty() ? "" : ", ", command.name);
-  }
+  for (const Command& command : commands) names.emplace_back(command.name);
   const std::string near = nearest(name, names);
   if (!near.empty())
     throw BadRequest(fmt::format("no subcommand '{}': is '{}' meant?", name, near));
-  throw BadRequest(fmt::format("no subcommand '{}': there are {}", name, all));
+  throw BadRequest(fmt::format("no subcommand '{}': there are {}", name, command_names()));
 }
 
 std::string spelled(const Option& option) { return fmt::format("--{}", option.name); }
@@ -199,6 +235,15 @@ void check_policy(const Settings& settings) {
     throw BadRequest("--threads: replay is serial, in the order of the trace; only 1 is possible");
 }
 
+void check_threads(const Settings& settings) {
+  constexpr unsigned threads_max = 1024;
+  const unsigned threads = 2 * settings.groups * settings.pairs;
+  if (threads > threads_max)
+    throw BadRequest(
+        fmt::format("--groups {} with --pairs {} are {} threads; at most {} are possible",
+                    settings.groups, settings.pairs, threads, threads_max));
+}
+
 void check_files(const Settings& settings) {
   const bool takes_files = settings.command == "replay";
   if (takes_files && settings.files.empty())
@@ -237,7 +282,7 @@ std::string help(const std::string& name) {
 std::optional<Settings> parse_command_line(int argc, const char* const* argv) {
   const std::vector<std::string> arguments(argv + std::min(argc, 1), argv + argc);
   if (arguments.empty())
-    throw BadRequest("a subcommand is needed: list, bulk, replay or geometry; see --help");
+    throw BadRequest(fmt::format("a subcommand is needed: {}; see --help", command_names()));
   if (arguments[0] == "--help" || arguments[0] == "-h" || arguments[0] == "help") {
     fmt::print("{}", help(""));
     return std::nullopt;
@@ -259,6 +304,7 @@ std::optional<Settings> parse_command_line(int argc, const char* const* argv) {
   }
   if (values.count("file") != 0) settings.files = values.at("file");
   check_policy(settings);
+  check_threads(settings);
   check_files(settings);
   return settings;
 }

@@ -38,6 +38,10 @@ struct Settings {
   bool constructor = false;
   std::string check;
   std::vector<std::string> files;
+  unsigned groups = 1, pairs = 1;  // of senders and receivers
+  std::uint64_t loops = 20000;     // messages from each sender to each receiver of its group
+  std::size_t message_bytes = 100;
+  bool over_sockets = false;
 
   bool has_backend(const std::string& name) const;
 };

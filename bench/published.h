@@ -21,6 +21,20 @@ inline constexpr SlubBulk2015 slub_bulk_2015[] = {
   {34, 78, 63, 19.2},  {48, 68, 50, 26.5},  {64, 80, 63, 21.3},  {128, 94, 86, 8.5},
   {158, 97, 90, 7.2},  {250, 102, 98, 3.9},
 };
+
+// "SLUB use cmpxchg_local", August 2007: Pentium 4 at 3 GHz, 10,000 calls a test, cycles a call
+// (of the code before: smallest and largest).
+struct CmpxchgLocal2007 {
+  const char* operation;
+  std::size_t bytes;
+  unsigned before_min_cycles, before_max_cycles, cmpxchg_local_cycles;
+};
+
+inline constexpr CmpxchgLocal2007 cmpxchg_local_2007[] = {
+  {"kmalloc", 8, 190, 201, 83},      {"kfree", 8, 351, 351, 363},
+  {"kmalloc", 64, 224, 245, 115},    {"kfree", 64, 389, 394, 397},
+  {"kmalloc", 16384, 713, 741, 724}, {"kfree", 16384, 843, 856, 843},
+};
 // clang-format on
 
 }  // namespace kmem::bench::published

@@ -15,6 +15,7 @@ std::vector<Measured> run_rounds(std::span<const Competitor> competitors, const 
       const Sample sample = undisturbed(competitors[turn].measure, limits.repeats);
       measured[turn].cycles.push_back(sample.cycles);
       measured[turn].ns.push_back(sample.ns);
+      if (competitors[turn].accepted) competitors[turn].accepted();
     }
     progress.step();
   }
@@ -28,7 +29,7 @@ void add_results(Report& report, std::span<const Competitor> competitors,
     const Competitor& competitor = competitors[i];
     const auto add = [&](const char* metric, const std::vector<double>& values) {
       report.results.push_back({competitor.subject, competitor.kind, competitor.params,
-                                metric + unit, estimate(values)});
+                                metric + unit, widened(estimate(values))});
     };
     add("cycles_per_", measured[i].cycles);
     add("ns_per_", measured[i].ns);
@@ -37,7 +38,7 @@ void add_results(Report& report, std::span<const Competitor> competitors,
 
 Estimate cost_ratio(const Measured& of, const Measured& to) {
   const bool has_cycles = !to.cycles.empty() && to.cycles.front() > 0;
-  return has_cycles ? estimate(ratios(to.cycles, of.cycles)) : estimate(ratios(to.ns, of.ns));
+  return widened(estimate(has_cycles ? ratios(to.cycles, of.cycles) : ratios(to.ns, of.ns)));
 }
 
 }  // namespace kmem::bench

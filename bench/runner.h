@@ -22,6 +22,7 @@ struct Competitor {
   std::string kind;  // "backend", "rival" or "floor"
   Params params;
   std::function<Sample()> measure;
+  std::function<void()> accepted = {};  // may be empty; called when the last measure() counts
 };
 
 // What one competitor cost, round by round.

@@ -44,6 +44,13 @@ Estimate estimate(std::span<const double> values) {
   return result;
 }
 
+Estimate widened(Estimate value) noexcept {
+  constexpr double between_runs = 0.02;
+  value.low = std::min(value.low, value.median * (1 - between_runs));
+  value.high = std::max(value.high, value.median * (1 + between_runs));
+  return value;
+}
+
 std::vector<double> ratios(std::span<const double> a, std::span<const double> b) {
   std::vector<double> result;
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i)

@@ -18,6 +18,10 @@ struct Estimate {
 // Of no values: all zero.
 Estimate estimate(std::span<const double> values);
 
+// An interval at least 2 % of the median wide on each side, for what was timed: from one start of
+// the program to the next the code and the heap lie elsewhere, which rounds of one run do not see.
+Estimate widened(Estimate value) noexcept;
+
 // b[i] / a[i] for rounds where both were measured.
 std::vector<double> ratios(std::span<const double> a, std::span<const double> b);
 

@@ -1,6 +1,9 @@
 // The same turn on several threads at once.
 #pragma once
 
+#include <sched.h>
+
+#include <algorithm>
 #include <barrier>
 #include <exception>
 #include <optional>
@@ -10,6 +13,22 @@
 #include "bench/clock.h"
 
 namespace kmem::bench {
+
+// The calling thread stays on the i-th CPU that it may use, counted round. Where that is refused it
+// stays where the scheduler puts it.
+inline void pin_to_allowed_cpu(unsigned i) noexcept {
+  cpu_set_t allowed;
+  if (sched_getaffinity(0, sizeof allowed, &allowed) != 0) return;
+  unsigned skip = i % static_cast<unsigned>(std::max(CPU_COUNT(&allowed), 1));
+  for (unsigned cpu = 0; cpu < CPU_SETSIZE; ++cpu) {
+    if (!CPU_ISSET(cpu, &allowed) || skip-- != 0) continue;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    static_cast<void>(sched_setaffinity(0, sizeof one, &one));
+    return;
+  }
+}
 
 // work(i) for each i below threads, all begun together; one thread is the caller's own. The first
 // exception that one threw is thrown again when all have ended.

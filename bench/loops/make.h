@@ -2,7 +2,9 @@
 #pragma once
 
 #include "bench/loops/bulk.h"
+#include "bench/loops/fastpath.h"
 #include "bench/loops/hackbench.h"
+#include "bench/loops/remote.h"
 
 namespace kmem::bench {
 
@@ -13,6 +15,11 @@ std::unique_ptr<Loop> make_loop(const Job& job) {
       return std::make_unique<BulkLoop<W>>(job);
     case Work::hackbench:
       if constexpr (KmallocWorld<W>) return std::make_unique<HackbenchLoop<W>>(job);
+      break;
+    case Work::remote:
+      return std::make_unique<RemoteLoop<W>>(job);
+    case Work::fastpath:
+      if constexpr (KmallocWorld<W>) return std::make_unique<FastpathLoop<W>>(job);
       break;
   }
   return nullptr;

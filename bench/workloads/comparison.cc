@@ -30,11 +30,14 @@ std::size_t Comparison::add(const Contender& contender, std::shared_ptr<Loop> lo
   if (loop == nullptr) return npos;
   auto values = std::make_shared<std::vector<std::vector<double>>>();
   values_.push_back(values);
-  competitors_.push_back({contender.name(), contender.kind(), std::move(params), [=] {
+  const auto last = std::make_shared<std::vector<double>>();
+  competitors_.push_back({contender.name(), contender.kind(), std::move(params),
+                          [=] {
                             Outcome outcome = loop->run(turn);
-                            values->push_back(std::move(outcome.values));
+                            *last = std::move(outcome.values);
                             return outcome.cost;
-                          }});
+                          },
+                          [=] { values->push_back(*last); }});
   return competitors_.size() - 1;
 }
 
@@ -47,8 +50,7 @@ void Comparison::measure() {
 
 std::vector<double> Comparison::values(std::size_t i, std::size_t index) const {
   std::vector<double> values;
-  for (std::size_t turn = 1; turn < values_[i]->size(); ++turn)
-    values.push_back((*values_[i])[turn].at(index));
+  for (const std::vector<double>& of_turn : *values_[i]) values.push_back(of_turn.at(index));
   return values;
 }
 

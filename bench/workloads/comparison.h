@@ -32,8 +32,8 @@ class Comparison {
   const Measured& measured(std::size_t i) const { return measured_[i]; }
   // Of the loop's values[index], round by round.
   std::vector<double> values(std::size_t i, std::size_t index) const;
-  Estimate cycles(std::size_t i) const { return estimate(measured_[i].cycles); }
-  Estimate ns(std::size_t i) const { return estimate(measured_[i].ns); }
+  Estimate cycles(std::size_t i) const { return widened(estimate(measured_[i].cycles)); }
+  Estimate ns(std::size_t i) const { return widened(estimate(measured_[i].ns)); }
   // The ratio of two costs within rounds; also added to the report.
   Estimate compare(std::size_t of, std::size_t to, Params params = {});
 
@@ -44,7 +44,7 @@ class Comparison {
   Progress& progress_;
   std::vector<Competitor> competitors_;
   std::vector<Measured> measured_;
-  // By competitor, by turn; the first turn is the unmeasured one.
+  // By competitor, by round.
   std::vector<std::shared_ptr<std::vector<std::vector<double>>>> values_;
 };
 

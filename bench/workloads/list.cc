@@ -15,7 +15,10 @@ Table workload_table() {
   table.columns = {"name", "question"};
   table.rows = {{"bulk", "what does bulk buy?"},
                 {"replay", "which design suits my load? (ftrace, trace-cmd, perf script)"},
-                {"geometry", "what does each design choose for my object sizes?"}};
+                {"geometry", "what does each design choose for my object sizes?"},
+                {"remote", "what does a free on another CPU cost?"},
+                {"fastpath", "what does the synchronisation of the fast path cost?"},
+                {"hackbench", "groups of senders and receivers: what does a message cost?"}};
   return table;
 }
 

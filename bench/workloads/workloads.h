@@ -12,5 +12,8 @@ Report run_list(const Settings& settings, Progress& progress);
 Report run_bulk(const Settings& settings, Progress& progress);
 Report run_replay(const Settings& settings, Progress& progress);
 Report run_geometry(const Settings& settings, Progress& progress);
+Report run_remote(const Settings& settings, Progress& progress);
+Report run_fastpath(const Settings& settings, Progress& progress);
+Report run_hackbench(const Settings& settings, Progress& progress);
 
 }  // namespace kmem::bench

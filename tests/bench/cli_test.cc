@@ -63,6 +63,55 @@ TEST(Cli, BulkOnTwoThreadsUnderALock) {
   EXPECT_NE(bulk.output.find("row,subject,to,kind,bulk,path,size,threads"), std::string::npos);
 }
 
+TEST(Cli, RemoteMeasuresEachBackendBatchAndPathBesideTheRing) {
+  const Outcome remote = run("remote --rounds 1 --bulk 1,32 --format json");
+  ASSERT_EQ(remote.status, 0) << remote.output;
+  const Json document = Json::parse(remote.output);
+  int to_ring = 0;
+  for (const Json& ratio : document["ratios"]) to_ring += ratio["to"] == "ring alone" ? 1 : 0;
+  EXPECT_EQ(to_ring, 4 * 2 * 2);
+  EXPECT_GT(median_of(document, "ring alone", "cycles_per_object"), 0);
+}
+
+TEST(Cli, FastpathHasAColumnAPolicy) {
+  const Outcome fastpath = run("fastpath --rounds 1 --size 8,64 --format json");
+  ASSERT_EQ(fastpath.status, 0) << fastpath.output;
+  const Json document = Json::parse(fastpath.output);
+  int to_atomic = 0, to_locked = 0;
+  for (const Json& ratio : document["ratios"]) {
+    EXPECT_EQ(ratio["params"]["policy"], "rseq");
+    (ratio["params"]["to_policy"] == "atomic" ? to_atomic : to_locked) += 1;
+  }
+  EXPECT_EQ(to_atomic, 2 * 2);      // slub: sizes, shapes
+  EXPECT_EQ(to_locked, 2 * 2 * 2);  // slab and slqb
+  EXPECT_GT(median_of(document, "slob", "cycles_per_object"), 0);
+}
+
+TEST(Cli, FastpathPrintsTheTableOf2007BesideOurs) {
+  const Outcome fastpath = run("fastpath --rounds 1 --size 8 --backend slub");
+  ASSERT_EQ(fastpath.status, 0) << fastpath.output;
+  EXPECT_NE(fastpath.output.find("190 to 201"), std::string::npos) << fastpath.output;
+}
+
+TEST(Cli, HackbenchMeasuresMessagesOverBothTransports) {
+  for (const char* transport : {"queue", "socket"}) {
+    const Outcome hackbench =
+        run("hackbench --rounds 1 --groups 2 --pairs 2 --loops 20 --format json --transport " +
+            std::string(transport));
+    ASSERT_EQ(hackbench.status, 0) << hackbench.output;
+    const Json document = Json::parse(hackbench.output);
+    EXPECT_EQ(document["ratios"].size(), 3u);
+    for (const char* backend : {"slab", "slub", "slob", "slqb"})
+      EXPECT_GT(median_of(document, backend, "ns_per_message"), 0);
+  }
+}
+
+TEST(Cli, HackbenchRefusesMoreThreadsThanItCanStart) {
+  const Outcome hackbench = run("hackbench --groups 64 --pairs 64");
+  EXPECT_EQ(hackbench.status, 2);
+  EXPECT_NE(hackbench.output.find("8192 threads; at most 1024"), std::string::npos);
+}
+
 TEST(Cli, ReplayOfTheBundledTraceServesEveryEvent) {
   const Outcome replay = run("replay --rounds 1 --format json " + bundled_trace());
   ASSERT_EQ(replay.status, 0) << replay.output;

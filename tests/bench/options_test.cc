@@ -55,9 +55,13 @@ TEST(Options, BadRequestsSayWhatWouldBeRight) {
     std::vector<const char*> arguments;
     const char* says;
   } cases[] = {
-      {{}, "a subcommand is needed: list, bulk, replay or geometry; see --help"},
+      {{},
+       "a subcommand is needed: list, bulk, replay, geometry, remote, fastpath, hackbench; see "
+       "--help"},
       {{"bluk"}, "no subcommand 'bluk': is 'bulk' meant?"},
-      {{"nonsense"}, "no subcommand 'nonsense': there are list, bulk, replay, geometry"},
+      {{"nonsense"},
+       "no subcommand 'nonsense': there are list, bulk, replay, geometry, remote, fastpath, "
+       "hackbench"},
       {{"bulk", "--rouns", "3"}, "no option '--rouns': is '--rounds' meant?"},
       {{"bulk", "--xyzzy"}, "no option '--xyzzy'; see kmem-bench bulk --help"},
       {{"bulk", "--check", "f"}, "--check does not apply to bulk; see kmem-bench bulk --help"},

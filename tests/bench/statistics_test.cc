@@ -88,5 +88,14 @@ TEST(Runner, ADeadlineThatIsOverStillLetsOneRoundRun) {
   EXPECT_EQ(run_rounds(one, limits, progress)[0].ns.size(), 1u);
 }
 
+TEST(Statistics, AnIntervalOfWhatWasTimedIsAtLeastTwoPercentWideOnEachSide) {
+  const Estimate narrow = widened({100, 99.5, 101, 0.95, 31});
+  EXPECT_DOUBLE_EQ(narrow.low, 98);
+  EXPECT_DOUBLE_EQ(narrow.high, 102);
+  const Estimate wide = widened({100, 90, 120, 0.95, 31});
+  EXPECT_DOUBLE_EQ(wide.low, 90);
+  EXPECT_DOUBLE_EQ(wide.high, 120);
+}
+
 }  // namespace
 }  // namespace kmem::bench
