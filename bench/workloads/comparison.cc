@@ -25,7 +25,7 @@ Comparison::Comparison(const Settings& settings, std::size_t default_rounds, std
       report_(report),
       progress_(progress) {}
 
-std::size_t Comparison::add(const Contender& contender, std::shared_ptr<Loop> loop,
+std::size_t Comparison::add(const Contender& contender, const std::shared_ptr<Loop>& loop,
                             const Turn& turn, Params params) {
   if (loop == nullptr) return npos;
   auto values = std::make_shared<std::vector<std::vector<double>>>();

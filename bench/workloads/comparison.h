@@ -21,7 +21,7 @@ class Comparison {
   // A competitor: one kind of turn of one loop. The loop is kept. Returns its number; a contender
   // that has no such work (a null loop) gets none: npos.
   static constexpr std::size_t npos = ~std::size_t{0};
-  std::size_t add(const Contender& contender, std::shared_ptr<Loop> loop, const Turn& turn,
+  std::size_t add(const Contender& contender, const std::shared_ptr<Loop>& loop, const Turn& turn,
                   Params params);
 
   // All rounds; results go to the report.
