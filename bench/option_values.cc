@@ -158,4 +158,15 @@ slab_flags_t parse_flags(const std::string& option, std::string_view text) {
   return flags;
 }
 
+std::vector<std::string> parse_names(const std::string& option, std::string_view text) {
+  std::vector<std::string> names;
+  for (const std::string_view part : split(text, ",")) {
+    if (part.empty()) throw BadRequest(fmt::format("{}: '{}' has an empty name", option, text));
+    if (std::find(names.begin(), names.end(), part) != names.end())
+      throw BadRequest(fmt::format("{}: '{}' is named twice; name each once", option, part));
+    names.emplace_back(part);
+  }
+  return names;
+}
+
 }  // namespace kmem::bench

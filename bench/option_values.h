@@ -30,4 +30,7 @@ slab_flags_t parse_flags(const std::string& option, std::string_view text);
 // The choice that text most likely meant; empty if none is near.
 std::string nearest(std::string_view text, std::span<const std::string> choices);
 
+// Names between commas: none empty, none twice.
+std::vector<std::string> parse_names(const std::string& option, std::string_view text);
+
 }  // namespace kmem::bench

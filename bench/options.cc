@@ -61,10 +61,21 @@ void set_format(Settings& s, const std::string& option, const std::string& text)
   s.format = name == "json" ? Format::json : name == "csv" ? Format::csv : Format::table;
 }
 
-void set_rivals(Settings&, const std::string& option, const std::string& text) {
-  if (text == "none" || text == "all") return;  // all of those that there are
-  throw BadRequest(
-      fmt::format("{}: '{}' is none of none, all: this build has no rivals", option, text));
+// Names are looked for when the run begins: which there are is the machine's business.
+void set_rivals(Settings& s, const std::string& option, const std::string& text) {
+  if (text == "none") return;
+  s.rivals = parse_names(option, text);
+}
+
+void add_rival(Settings& s, const std::string& option, const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == 0 || equals == std::string::npos || equals + 1 == text.size())
+    throw BadRequest(fmt::format("{}: '{}' is not NAME=FILE.so", option, text));
+  std::string path = text.substr(equals + 1);
+  if (path.find_first_of(" :") != std::string::npos)
+    throw BadRequest(fmt::format(
+        "{}: '{}': a file to preload may have neither space nor colon in its path", option, path));
+  s.rival_files.emplace_back(text.substr(0, equals), std::move(path));
 }
 
 void set_transport(Settings& s, const std::string& option, const std::string& text) {
@@ -86,8 +97,13 @@ constexpr Option options[] = {
   {"policy", "NAME", "rseq; replay: virtual", "rseq, locked, virtual; for slub also atomic",
    in_list | in_bulk | in_replay | in_remote | in_hackbench,
    [](S s, T o, T t) { s.policy = parse_choice(o, t, policy_names); }},
-  {"rivals", "none|all", "none", "other allocators to compare with",
-   in_list | in_bulk | in_replay | in_remote | in_fastpath | in_hackbench, set_rivals},
+  {"rivals", "none|all|NAME[,NAME]", "none", "mallocs to compare with: those that list names",
+   in_bulk | in_remote | in_hackbench, set_rivals},
+  {"rival", "NAME=FILE.so", "none", "one more malloc, to be preloaded; may be given several times",
+   in_bulk | in_remote | in_hackbench, add_rival},
+  {"patience", "SECONDS", "60", "with a rival that does not answer",
+   in_bulk | in_remote | in_hackbench,
+   [](S s, T o, T t) { s.patience_seconds = parse_seconds(o, t); }},
   {"size", "BYTES[,..]", "256; geometry, fastpath: of kmalloc", "object sizes",
    in_bulk | in_geometry | in_remote | in_fastpath,
    [](S s, T o, T t) { s.sizes = parse_unsigned_list(o, t, 1, kmalloc_max_bytes); }},
@@ -210,7 +226,7 @@ Values parse(const Command& command, const std::vector<std::string>& arguments) 
     for (const po::option& option :
          parser.options(description).positional(positional).style(style).run().options) {
       auto& there = values[option.string_key];
-      if (!there.empty() && option.string_key != "file")
+      if (!there.empty() && option.string_key != "file" && option.string_key != "rival")
         throw BadRequest(fmt::format("--{} is given twice; give it once", option.string_key));
       there.insert(there.end(), option.value.begin(), option.value.end());
     }
@@ -298,9 +314,9 @@ std::optional<Settings> parse_command_line(int argc, const char* const* argv) {
   settings.backends.assign(std::begin(backend_names), std::end(backend_names));
   for (const Option& option : options) {
     if (values.count(option.name) == 0) continue;
-    const bool is_switch = *option.argument == 0;
-    option.apply(settings, spelled(option),
-                 is_switch ? std::string() : values.at(option.name).front());
+    if (*option.argument == 0) option.apply(settings, spelled(option), "");
+    for (const std::string& value : values.at(option.name))
+      option.apply(settings, spelled(option), value);
   }
   if (values.count("file") != 0) settings.files = values.at("file");
   check_policy(settings);

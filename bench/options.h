@@ -8,6 +8,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/base/flags.h"
@@ -19,7 +20,10 @@ enum class Format { table, csv, json };
 struct Settings {
   std::string command;
   std::vector<std::string> backends;  // in the order slab, slub, slob, slqb unless told
-  std::string policy;                 // empty: the subcommand's own
+  std::vector<std::string> rivals;    // names, or all; empty: none
+  std::vector<std::pair<std::string, std::string>> rival_files;  // name, path
+  double patience_seconds = 60;                                  // with a rival's process
+  std::string policy;                                            // empty: the subcommand's own
   std::vector<std::size_t> sizes;
   std::vector<std::size_t> batches;
   unsigned threads = 1;

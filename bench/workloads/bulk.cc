@@ -3,12 +3,13 @@
 // 2015.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 
 #include "bench/floors.h"
 #include "bench/published.h"
 #include "bench/runner.h"
-#include "bench/subjects.h"
+#include "bench/workloads/comparison.h"
 #include "bench/workloads/workloads.h"
 
 namespace kmem::bench {
@@ -21,8 +22,12 @@ constexpr std::size_t default_rounds = 31;
 constexpr std::size_t default_bytes = 256;
 
 struct Entry {
-  std::string name;
+  std::string name, kind;
   std::unique_ptr<Loop> loop;
+  // Where its paths stand among the competitors of the group being measured.
+  std::size_t generic = 0, optimized = 0, single = 0, stored = 0;
+
+  bool is_rival() const { return kind == "rival"; }
 };
 
 // All that competes at one size; floors included, so that they share the rounds.
@@ -36,10 +41,15 @@ class BulkRun {
     job.work = Work::bulk;
     job.threads = settings_.threads;
     job.object_bytes = bytes_;
-    entries_.push_back({contender.name(), contender.loop(job)});
+    Entry entry;
+    entry.name = contender.name();
+    entry.kind = contender.kind();
+    entry.loop = contender.loop(job);
+    entries_.push_back(std::move(entry));
   }
   void measure(std::size_t batch, const RoundLimits& limits, Progress& progress);
   void add_tables() const;
+  void add_rival_table() const;
 
  private:
   struct Row {
@@ -69,18 +79,22 @@ class BulkRun {
   std::vector<std::vector<Row>> rows_;  // by entry
 };
 
+// A rival has no bulk calls: its loop stands in the place of both.
 std::vector<Competitor> BulkRun::competitors(std::size_t batch, bool with_single) {
   std::vector<Competitor> all;
   for (Entry& entry : entries_) {
     const auto add = [&](BulkPath path) {
       Loop* loop = entry.loop.get();
-      all.push_back({entry.name, "backend", params(batch, text(path)), [=] {
+      all.push_back({entry.name, entry.kind, params(batch, text(path)), [=] {
                        return loop->run({path, batch, objects_per_turn}).cost;
                      }});
+      return all.size() - 1;
     };
-    add(BulkPath::generic);
-    add(BulkPath::optimized);
-    if (with_single) add(BulkPath::single);
+    entry.generic = add(BulkPath::generic);
+    entry.optimized = entry.is_rival() ? entry.generic : add(BulkPath::optimized);
+    if (!with_single) continue;
+    entry.single = add(BulkPath::single);
+    entry.stored = add(BulkPath::stored);
   }
   add_floors(all, batch);
   return all;
@@ -104,25 +118,38 @@ void BulkRun::measure(std::size_t batch, const RoundLimits& limits, Progress& pr
   add_ratios(batch, all, measured, with_single);
 }
 
-// Of each backend: optimized to generic, and in the first group to its single calls; and each
-// backend's optimized path to the first backend's.
+// Of each backend: optimized to generic, and in the first group to its single calls; each backend's
+// optimized path to the first backend's and to each rival's loop, and its single calls to theirs.
 void BulkRun::add_ratios(std::size_t batch, const std::vector<Competitor>& all,
                          const std::vector<Measured>& measured, bool with_single) {
   rows_.resize(entries_.size());
-  const std::size_t stride = with_single ? 3 : 2;
+  const auto add = [&](std::size_t of, std::size_t to) {
+    Params with_path = all[of].params;
+    with_path.emplace_back("to_path", all[to].params[1].second);
+    report_.ratios.push_back({all[of].subject, all[to].subject, std::move(with_path),
+                              cost_ratio(measured[of], measured[to])});
+    return report_.ratios.back().value;
+  };
   for (std::size_t i = 0; i < entries_.size(); ++i) {
-    const Measured& generic = measured[i * stride];
-    const Measured& optimized = measured[i * stride + 1];
-    const auto add = [&](const std::string& to, const Measured& base, const char* to_path) {
-      Params with_path = all[i * stride + 1].params;
-      with_path.emplace_back("to_path", to_path);
-      report_.ratios.push_back({entries_[i].name, to, with_path, cost_ratio(optimized, base)});
-    };
-    add(entries_[i].name, generic, "generic");
-    rows_[i].push_back(
-        {batch, estimate(generic.cycles), estimate(optimized.cycles), report_.ratios.back().value});
-    if (with_single) add(entries_[i].name, measured[i * stride + 2], "single");
-    if (i > 0) add(entries_[0].name, measured[1], "optimized");
+    const Entry& entry = entries_[i];
+    Row row{batch,
+            estimate(measured[entry.generic].cycles),
+            estimate(measured[entry.optimized].cycles),
+            {}};
+    if (!entry.is_rival()) {
+      row.ratio = add(entry.optimized, entry.generic);
+      if (with_single) {
+        add(entry.optimized, entry.single);
+        if (batch == 1) add(entry.optimized, entry.stored);
+      }
+      if (i > 0) add(entry.optimized, entries_[0].optimized);
+      for (const Entry& rival : entries_) {
+        if (!rival.is_rival()) continue;
+        add(entry.optimized, rival.generic);
+        if (with_single) add(entry.single, rival.single);
+      }
+    }
+    rows_[i].push_back(row);
   }
 }
 
@@ -138,6 +165,7 @@ std::string improvement(const Estimate& ratio) {
 
 void BulkRun::add_tables() const {
   for (std::size_t i = 0; i < entries_.size(); ++i) {
+    if (entries_[i].is_rival()) continue;
     Table table;
     table.title = fmt::format("{}: {} bytes, cycles for one object allocated and freed",
                               entries_[i].name, bytes_);
@@ -165,6 +193,25 @@ void BulkRun::add_tables() const {
           "2015: i7-4790K at 4 GHz, single call 42 to 43 cycles; compare shapes, not cycles";
     report_.tables.push_back(std::move(table));
   }
+  add_rival_table();
+}
+
+// Each backend's optimized path and each rival's loop, batch by batch.
+void BulkRun::add_rival_table() const {
+  if (std::none_of(entries_.begin(), entries_.end(), [](const Entry& e) { return e.is_rival(); }))
+    return;
+  Table table;
+  table.title = fmt::format("beside the rivals: {} bytes, cycles an object", bytes_);
+  table.columns = {"bulk"};
+  for (const Entry& entry : entries_) table.columns.push_back(entry.name);
+  for (std::size_t i = 0; i < rows_.front().size(); ++i) {
+    std::vector<std::string> cells = {fmt::format("{}", rows_.front()[i].batch)};
+    for (const std::vector<Row>& rows : rows_)
+      cells.push_back(fmt::format("{:.1f}", rows[i].optimized.median));
+    table.rows.push_back(std::move(cells));
+  }
+  table.note = "a rival has no bulk calls: so many mallocs, then so many frees";
+  report_.tables.push_back(std::move(table));
 }
 
 std::vector<std::size_t> default_batches() {
@@ -200,7 +247,7 @@ Report run_bulk(const Settings& settings, Progress& progress) {
   Report report;
   report.workload = "bulk";
   report.provenance = gather_provenance();
-  const auto subjects = make_subjects(settings, "rseq", report);
+  const auto contenders = make_contenders(settings, "rseq", report);
   const std::vector<std::size_t> batches =
       settings.batches.empty() ? default_batches() : settings.batches;
   const std::vector<std::size_t> sizes =
@@ -211,7 +258,7 @@ Report run_bulk(const Settings& settings, Progress& progress) {
   progress.start("bulk", limits.rounds * batches.size() * sizes.size());
   for (const std::size_t bytes : sizes) {
     BulkRun run(settings, bytes, report);
-    for (const auto& subject : subjects) run.add(*subject);
+    for (const auto& contender : contenders) run.add(*contender);
     for (const std::size_t batch : batches) {
       if (settings.seconds > 0)
         limits.deadline_ns = now_ns() + static_cast<std::uint64_t>(seconds_each * 1e9);

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "bench/rivals/rivals.h"
 #include "bench/subjects.h"
 #include "bench/workloads/workloads.h"
 
@@ -46,7 +47,15 @@ Report run_list(const Settings& settings, Progress&) {
     }
   }
   report.tables.push_back(std::move(backends));
-  report.closing.push_back("rivals: none in this build");
+  Table rivals;
+  rivals.title = "rivals on this machine; others by --rival NAME=FILE.so";
+  rivals.columns = {"name", "file"};
+  for (const RivalFile& rival : installed_rivals()) {
+    const std::string file = rival.path.empty() ? "the libc's own" : rival.path;
+    rivals.rows.push_back({rival.name, file});
+    report.results.push_back({rival.name, "rival", {{"file", file}}, "available", {1, 1, 1, 1, 1}});
+  }
+  report.tables.push_back(std::move(rivals));
   return report;
 }
 

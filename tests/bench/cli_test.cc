@@ -1,5 +1,6 @@
 // kmem-bench from outside: exit statuses, the one line of an error, and documents that parse. The
-// program's path is the first argument, the source tree's the second.
+// program's path is the first argument, the source tree's the second, that of the folder of mallocs
+// to preload the third.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -18,6 +19,7 @@ using kmem::bench::test_program;
 using Json = nlohmann::json;
 
 std::string source_root;
+std::string preloads;  // the folder of the mallocs to preload
 
 std::string bundled_trace() { return source_root + "/bench/data/redis.ftrace.txt.xz"; }
 
@@ -112,6 +114,65 @@ TEST(Cli, HackbenchRefusesMoreThreadsThanItCanStart) {
   EXPECT_NE(hackbench.output.find("8192 threads; at most 1024"), std::string::npos);
 }
 
+TEST(Cli, RivalsTakePartBesideTheBackends) {
+  const Outcome bulk =
+      run("bulk --rounds 2 --bulk 1,16 --backend slub --format json --rivals glibc --rival mine=" +
+          preloads + "/libgood_malloc.so");
+  ASSERT_EQ(bulk.status, 0) << bulk.output;
+  const Json document = Json::parse(bulk.output);
+  int to_rival = 0, rivals = 0;
+  for (const Json& ratio : document["ratios"])
+    to_rival += ratio["to"] == "mine" || ratio["to"] == "glibc" ? 1 : 0;
+  for (const Json& result : document["results"]) rivals += result["kind"] == "rival" ? 1 : 0;
+  EXPECT_EQ(to_rival, 2 * (2 + 1));    // batches, and the single calls once
+  EXPECT_EQ(rivals, 2 * 2 * (2 + 2));  // metrics; batches, and single and stored once
+  EXPECT_GT(median_of(document, "mine", "cycles_per_object"), 0);
+}
+
+TEST(Cli, RivalsPassObjectsBetweenThreads) {
+  const Outcome remote = run("remote --rounds 1 --bulk 8 --backend slab --rivals glibc");
+  ASSERT_EQ(remote.status, 0) << remote.output;
+  EXPECT_NE(remote.output.find("slab costs"), std::string::npos) << remote.output;
+  const Outcome hackbench = run("hackbench --rounds 1 --loops 20 --backend slab --rivals glibc");
+  ASSERT_EQ(hackbench.status, 0) << hackbench.output;
+  EXPECT_NE(hackbench.output.find("glibc"), std::string::npos) << hackbench.output;
+}
+
+TEST(Cli, ARivalThatIsNoMallocIsRefused) {
+  const std::string garbage = temporary("garbage.so");
+  std::ofstream(garbage) << "no library";
+  for (const std::string& path :
+       {garbage, std::string("/nonexistent/libnone.so"), preloads + "/libexit_malloc.so"}) {
+    const Outcome bulk = run("bulk --rounds 1 --bulk 1 --rival bad=" + path);
+    EXPECT_EQ(bulk.status, 2) << bulk.output;
+    EXPECT_NE(bulk.output.find("rival bad: "), std::string::npos) << bulk.output;
+  }
+  std::filesystem::remove(garbage);
+}
+
+TEST(Cli, ARivalThatDoesNotAnswerIsNotWaitedForForEver) {
+  const Outcome bulk = run("bulk --rounds 1 --bulk 1 --patience 0.2 --rival slow=" + preloads +
+                           "/libhang_malloc.so");
+  EXPECT_EQ(bulk.status, 2) << bulk.output;
+  EXPECT_NE(bulk.output.find("--patience"), std::string::npos) << bulk.output;
+}
+
+TEST(Cli, RivalsByNamesThatAreNotThere) {
+  const struct {
+    const char* options;
+    const char* says;
+  } cases[] = {{"--rivals nomalloc", "'nomalloc' is none of none, all, glibc"},
+               {"--rivals glibc,glibc", "'glibc' is named twice"},
+               {"--rivals ''", "has an empty name"},
+               {"--rival libx.so", "'libx.so' is not NAME=FILE.so"},
+               {"--rival 'a=b c'", "neither space nor colon"}};
+  for (const auto& [options, says] : cases) {
+    const Outcome bulk = run(std::string("bulk --rounds 1 --bulk 1 ") + options);
+    EXPECT_EQ(bulk.status, 2) << options;
+    EXPECT_NE(bulk.output.find(says), std::string::npos) << bulk.output;
+  }
+}
+
 TEST(Cli, ReplayOfTheBundledTraceServesEveryEvent) {
   const Outcome replay = run("replay --rounds 1 --format json " + bundled_trace());
   ASSERT_EQ(replay.status, 0) << replay.output;
@@ -202,8 +263,9 @@ TEST(Cli, OutputGoesToAFile) {
 
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
-  if (argc < 3) return std::fputs("usage: cli_test KMEM-BENCH SOURCE-ROOT\n", stderr), 2;
+  if (argc < 4) return std::fputs("usage: cli_test KMEM-BENCH SOURCE-ROOT PRELOADS\n", stderr), 2;
   test_program = argv[1];
   source_root = argv[2];
+  preloads = argv[3];
   return RUN_ALL_TESTS();
 }
