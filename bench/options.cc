@@ -23,7 +23,8 @@ enum : unsigned {
   in_remote = 16,
   in_fastpath = 32,
   in_hackbench = 64,
-  in_all = 127
+  in_socket = 128,
+  in_all = 255
 };
 
 struct Command {
@@ -39,7 +40,8 @@ constexpr Command commands[] = {
     {"geometry", in_geometry, "", "what does each design choose for my object sizes?"},
     {"remote", in_remote, "", "what does a free on another CPU cost?"},
     {"fastpath", in_fastpath, "", "what does the synchronisation of the fast path cost?"},
-    {"hackbench", in_hackbench, "", "groups of senders and receivers: what does a message cost?"}};
+    {"hackbench", in_hackbench, "", "groups of senders and receivers: what does a message cost?"},
+    {"socket", in_socket, "", "what does a storm of opens and closes of sockets cost?"}};
 
 using Apply = void (*)(Settings&, const std::string& option, const std::string& text);
 
@@ -78,6 +80,18 @@ void add_rival(Settings& s, const std::string& option, const std::string& text) 
   s.rival_files.emplace_back(text.substr(0, equals), std::move(path));
 }
 
+void set_threads(Settings& s, const std::string& option, const std::string& text) {
+  for (const std::size_t value : parse_unsigned_list(option, text, 1, 1024)) {
+    const auto threads = static_cast<unsigned>(value);
+    const bool is_there =
+        std::find(s.thread_counts.begin(), s.thread_counts.end(), threads) != s.thread_counts.end();
+    if (is_there)
+      throw BadRequest(fmt::format("{}: {} stands twice; give each once", option, threads));
+    s.thread_counts.push_back(threads);
+  }
+  s.threads = s.thread_counts.front();
+}
+
 void set_transport(Settings& s, const std::string& option, const std::string& text) {
   static constexpr const char* names[] = {"queue", "socket"};
   s.over_sockets = parse_choice(option, text, names) == "socket";
@@ -95,29 +109,28 @@ constexpr Option options[] = {
   {"backend", "NAME[,NAME]|all", "all", "slab, slub, slob, slqb",
    in_all, [](S s, T o, T t) { s.backends = parse_choices(o, t, backend_names); }},
   {"policy", "NAME", "rseq; replay: virtual", "rseq, locked, virtual; for slub also atomic",
-   in_list | in_bulk | in_replay | in_remote | in_hackbench,
+   in_list | in_bulk | in_replay | in_remote | in_hackbench | in_socket,
    [](S s, T o, T t) { s.policy = parse_choice(o, t, policy_names); }},
   {"rivals", "none|all|NAME[,NAME]", "none", "mallocs to compare with: those that list names",
-   in_bulk | in_remote | in_hackbench, set_rivals},
+   in_bulk | in_remote | in_hackbench | in_socket, set_rivals},
   {"rival", "NAME=FILE.so", "none", "one more malloc, to be preloaded; may be given several times",
-   in_bulk | in_remote | in_hackbench, add_rival},
+   in_bulk | in_remote | in_hackbench | in_socket, add_rival},
   {"patience", "SECONDS", "60", "with a rival that does not answer",
-   in_bulk | in_remote | in_hackbench,
+   in_bulk | in_remote | in_hackbench | in_socket,
    [](S s, T o, T t) { s.patience_seconds = parse_seconds(o, t); }},
   {"size", "BYTES[,..]", "256; geometry, fastpath: of kmalloc", "object sizes",
    in_bulk | in_geometry | in_remote | in_fastpath,
    [](S s, T o, T t) { s.sizes = parse_unsigned_list(o, t, 1, kmalloc_max_bytes); }},
   {"bulk", "N[,..]", "1,2,3,4,8,16,30,..,250; remote: 1,32,128", "batch sizes",
    in_bulk | in_remote, [](S s, T o, T t) { s.batches = parse_unsigned_list(o, t, 1, batch_max); }},
-  {"threads", "N", "1", "threads that do the same at once",
-   in_bulk | in_replay,
-   [](S s, T o, T t) { s.threads = static_cast<unsigned>(parse_unsigned(o, t, 1, 1024)); }},
+  {"threads", "N", "1; socket: 1,8", "threads that do the same at once; socket: N[,..]",
+   in_bulk | in_replay | in_socket, set_threads},
   {"rounds", "N", "31; replay: 7; others: 15",
    "rounds, in each of which all competitors take turns",
-   in_bulk | in_replay | in_remote | in_fastpath | in_hackbench,
+   in_bulk | in_replay | in_remote | in_fastpath | in_hackbench | in_socket,
    [](S s, T o, T t) { s.rounds = parse_unsigned(o, t, 1, 100000); }},
   {"seconds", "S", "no limit", "stop after the round in which this time is over",
-   in_bulk | in_replay | in_remote | in_fastpath | in_hackbench,
+   in_bulk | in_replay | in_remote | in_fastpath | in_hackbench | in_socket,
    [](S s, T o, T t) { s.seconds = parse_seconds(o, t); }},
   {"seed", "N", "1", "of random choices (these workloads make none)",
    in_bulk | in_replay, [](S s, T o, T t) { s.seed = parse_unsigned(o, t, 0, UINT64_MAX); }},
@@ -252,6 +265,8 @@ void check_policy(const Settings& settings) {
 }
 
 void check_threads(const Settings& settings) {
+  if (settings.thread_counts.size() > 1 && settings.command != "socket")
+    throw BadRequest(fmt::format("--threads: {} takes one number", settings.command));
   constexpr unsigned threads_max = 1024;
   const unsigned threads = 2 * settings.groups * settings.pairs;
   if (threads > threads_max)

@@ -26,9 +26,10 @@ struct Settings {
   std::string policy;                                            // empty: the subcommand's own
   std::vector<std::size_t> sizes;
   std::vector<std::size_t> batches;
-  unsigned threads = 1;
-  std::size_t rounds = 0;  // 0: the subcommand's own
-  double seconds = 0;      // 0: no limit
+  unsigned threads = 1;                 // the first of:
+  std::vector<unsigned> thread_counts;  // empty: the subcommand's own
+  std::size_t rounds = 0;               // 0: the subcommand's own
+  double seconds = 0;                   // 0: no limit
   std::uint64_t seed = 1;
   Format format = Format::table;
   std::string output, html;  // empty: standard output; none

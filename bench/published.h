@@ -35,6 +35,18 @@ inline constexpr CmpxchgLocal2007 cmpxchg_local_2007[] = {
   {"kmalloc", 64, 224, 245, 115},    {"kfree", 64, 389, 394, 397},
   {"kmalloc", 16384, 713, 741, 724}, {"kfree", 16384, 843, 856, 843},
 };
+// "SLQB slab allocator" thread, December 2008: socketallocbench on two Core 2 of
+// four CPUs at 3 GHz.
+struct SlqbSocketalloc2008 {
+  const char* allocator;
+  unsigned processes;
+  double real_s, user_s, sys_s;
+};
+
+inline constexpr SlqbSocketalloc2008 slqb_socketalloc_2008[] = {
+  {"SLQB", 1, 1.300, 0.078, 1.207}, {"SLQB", 8, 1.686, 0.614, 12.737},
+  {"SLAB", 1, 1.201, 0.071, 1.122}, {"SLAB", 8, 1.616, 0.578, 12.220},
+};
 // clang-format on
 
 }  // namespace kmem::bench::published

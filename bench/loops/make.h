@@ -5,6 +5,7 @@
 #include "bench/loops/fastpath.h"
 #include "bench/loops/hackbench.h"
 #include "bench/loops/remote.h"
+#include "bench/loops/socket.h"
 
 namespace kmem::bench {
 
@@ -21,6 +22,8 @@ std::unique_ptr<Loop> make_loop(const Job& job) {
     case Work::fastpath:
       if constexpr (KmallocWorld<W>) return std::make_unique<FastpathLoop<W>>(job);
       break;
+    case Work::socket:
+      return std::make_unique<SocketLoop<W>>(job);
   }
   return nullptr;
 }

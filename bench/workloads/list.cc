@@ -19,7 +19,8 @@ Table workload_table() {
                 {"geometry", "what does each design choose for my object sizes?"},
                 {"remote", "what does a free on another CPU cost?"},
                 {"fastpath", "what does the synchronisation of the fast path cost?"},
-                {"hackbench", "groups of senders and receivers: what does a message cost?"}};
+                {"hackbench", "groups of senders and receivers: what does a message cost?"},
+                {"socket", "what does a storm of opens and closes of sockets cost?"}};
   return table;
 }
 

@@ -108,6 +108,23 @@ TEST(Cli, HackbenchMeasuresMessagesOverBothTransports) {
   }
 }
 
+TEST(Cli, SocketMeasuresEachNumberOfWorkers) {
+  const Outcome socket = run("socket --rounds 1 --threads 1,3 --format json --rivals glibc");
+  ASSERT_EQ(socket.status, 0) << socket.output;
+  const Json document = Json::parse(socket.output);
+  EXPECT_EQ(document["ratios"].size(), 2u * 4);
+  for (const char* subject : {"slab", "slub", "slob", "slqb", "glibc"})
+    EXPECT_GT(median_of(document, subject, "ns_per_open"), 0);
+}
+
+TEST(Cli, OnlySocketTakesSeveralNumbersOfThreads) {
+  const Outcome bulk = run("bulk --threads 1,2");
+  EXPECT_EQ(bulk.status, 2);
+  EXPECT_NE(bulk.output.find("--threads: bulk takes one number"), std::string::npos);
+  EXPECT_NE(run("socket --threads 2,2").output.find("--threads: 2 stands twice"),
+            std::string::npos);
+}
+
 TEST(Cli, HackbenchRefusesMoreThreadsThanItCanStart) {
   const Outcome hackbench = run("hackbench --groups 64 --pairs 64");
   EXPECT_EQ(hackbench.status, 2);
