@@ -15,7 +15,7 @@
 namespace kmem::bench {
 
 // One row of loops/make.h each.
-enum class Work : std::uint32_t { bulk, hackbench, remote, fastpath, socket };
+enum class Work : std::uint32_t { bulk, hackbench, remote, fastpath, socket, node_line };
 
 // How hackbench hands a message over: by a lock-free ring, or by a socket pair.
 enum class Transport : std::uint32_t { queue, socket };

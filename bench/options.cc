@@ -24,7 +24,8 @@ enum : unsigned {
   in_fastpath = 32,
   in_hackbench = 64,
   in_socket = 128,
-  in_all = 255
+  in_node = 256,
+  in_all = 511
 };
 
 struct Command {
@@ -41,7 +42,8 @@ constexpr Command commands[] = {
     {"remote", in_remote, "", "what does a free on another CPU cost?"},
     {"fastpath", in_fastpath, "", "what does the synchronisation of the fast path cost?"},
     {"hackbench", in_hackbench, "", "groups of senders and receivers: what does a message cost?"},
-    {"socket", in_socket, "", "what does a storm of opens and closes of sockets cost?"}};
+    {"socket", in_socket, "", "what does a storm of opens and closes of sockets cost?"},
+    {"node", in_node, "", "what does a shared cache line cost? (SLUB)"}};
 
 using Apply = void (*)(Settings&, const std::string& option, const std::string& text);
 
@@ -107,7 +109,7 @@ using S = Settings&;
 using T = const std::string&;
 constexpr Option options[] = {
   {"backend", "NAME[,NAME]|all", "all", "slab, slub, slob, slqb",
-   in_all, [](S s, T o, T t) { s.backends = parse_choices(o, t, backend_names); }},
+   in_all & ~in_node, [](S s, T o, T t) { s.backends = parse_choices(o, t, backend_names); }},
   {"policy", "NAME", "rseq; replay: virtual", "rseq, locked, virtual; for slub also atomic",
    in_list | in_bulk | in_replay | in_remote | in_hackbench | in_socket,
    [](S s, T o, T t) { s.policy = parse_choice(o, t, policy_names); }},
@@ -125,28 +127,28 @@ constexpr Option options[] = {
    in_bulk | in_remote, [](S s, T o, T t) { s.batches = parse_unsigned_list(o, t, 1, batch_max); }},
   {"threads", "N", "1; socket: 1,8", "threads that do the same at once; socket: N[,..]",
    in_bulk | in_replay | in_socket, set_threads},
-  {"rounds", "N", "31; replay: 7; others: 15",
+  {"rounds", "N", "31; replay: 7; remote, fastpath, hackbench, socket: 15",
    "rounds, in each of which all competitors take turns",
-   in_bulk | in_replay | in_remote | in_fastpath | in_hackbench | in_socket,
+   in_bulk | in_replay | in_remote | in_fastpath | in_hackbench | in_socket | in_node,
    [](S s, T o, T t) { s.rounds = parse_unsigned(o, t, 1, 100000); }},
   {"seconds", "S", "no limit", "stop after the round in which this time is over",
-   in_bulk | in_replay | in_remote | in_fastpath | in_hackbench | in_socket,
+   in_bulk | in_replay | in_remote | in_fastpath | in_hackbench | in_socket | in_node,
    [](S s, T o, T t) { s.seconds = parse_seconds(o, t); }},
   {"seed", "N", "1", "of random choices (these workloads make none)",
    in_bulk | in_replay, [](S s, T o, T t) { s.seed = parse_unsigned(o, t, 0, UINT64_MAX); }},
   {"groups", "N", "1", "groups of senders and receivers (the kernel's tool: 10)",
-   in_hackbench,
+   in_hackbench | in_node,
    [](S s, T o, T t) { s.groups = static_cast<unsigned>(parse_unsigned(o, t, 1, 64)); }},
   {"pairs", "N", "1", "senders, and as many receivers, of a group (the kernel's tool: 20)",
-   in_hackbench,
+   in_hackbench | in_node,
    [](S s, T o, T t) { s.pairs = static_cast<unsigned>(parse_unsigned(o, t, 1, 64)); }},
   {"loops", "N", "20000", "messages from each sender to each receiver of its group, a turn",
-   in_hackbench, [](S s, T o, T t) { s.loops = parse_unsigned(o, t, 1, 10'000'000); }},
+   in_hackbench | in_node, [](S s, T o, T t) { s.loops = parse_unsigned(o, t, 1, 10'000'000); }},
   {"message", "BYTES", "100", "bytes of a message",
-   in_hackbench, [](S s, T o, T t) { s.message_bytes = parse_unsigned(o, t, 1, 65536); }},
+   in_hackbench | in_node, [](S s, T o, T t) { s.message_bytes = parse_unsigned(o, t, 1, 65536); }},
   {"transport", "queue|socket", "queue",
    "what carries the messages: lock-free rings, or socket pairs",
-   in_hackbench, set_transport},
+   in_hackbench | in_node, set_transport},
   {"no-touch", "", "", "do not write to the objects, nor zero them",
    in_replay, [](S s, T, T) { s.touch = false; }},
   {"slabinfo-out", "FILE", "none",

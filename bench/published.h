@@ -47,6 +47,19 @@ inline constexpr SlqbSocketalloc2008 slqb_socketalloc_2008[] = {
   {"SLQB", 1, 1.300, 0.078, 1.207}, {"SLQB", 8, 1.686, 0.614, 12.737},
   {"SLAB", 1, 1.201, 0.071, 1.122}, {"SLAB", 8, 1.616, 0.578, 12.220},
 };
+// "slub: move kmem_cache_node into it's own cacheline", May 2010: hackbench.
+struct NodeCacheline2010 {
+  const char* machine;
+  const char* mode;
+  const char* improvement_percent;
+};
+
+inline constexpr NodeCacheline2010 node_cacheline_2010[] = {
+  {"2 nodes", "not stated", "5"},
+  {"2-socket Westmere", "threads", "10"},
+  {"2-socket Westmere", "processes", "8-13"},
+  {"2-socket Nehalem", "not stated", "7"},
+};
 // clang-format on
 
 }  // namespace kmem::bench::published

@@ -86,5 +86,7 @@ std::unique_ptr<Subject> make_slab(const std::string& policy);
 std::unique_ptr<Subject> make_slub(const std::string& policy);
 std::unique_ptr<Subject> make_slob(const std::string& policy);
 std::unique_ptr<Subject> make_slqb(const std::string& policy);
+// Under rseq; for the node workload alone.
+std::unique_ptr<Subject> make_slub_with_embedded_node();
 
 }  // namespace kmem::bench

@@ -138,11 +138,11 @@ void* Cache<Policy>::take_free_list(Page* slab) noexcept {
 template <class Policy>
 auto Cache<Policy>::grab_partials(gfp_t gfp, int node, std::size_t objects) noexcept -> Grab {
   const int home = node == no_node ? home_node() : node;
-  Grab grab = grab_from(nodes_[home], gfp, objects);
+  Grab grab = grab_from(node_at(home), gfp, objects);
   if (grab.use.first != nullptr || node_count_ == 1) return grab;
   if (((gfp & gfp::thisnode) != 0 && node != no_node) || !may_defragment()) return grab;
   for (int rank = 1; rank < node_count_; ++rank) {
-    Node& other = nodes_[nodes::nearest(home, rank)];
+    Node& other = node_at(nodes::nearest(home, rank));
     if (other.nr_partial.load(std::memory_order_relaxed) <= geometry_.min_partial) continue;
     grab = grab_from(other, gfp, objects);
     if (grab.use.first != nullptr) break;

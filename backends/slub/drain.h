@@ -37,16 +37,16 @@ bool Cache<Policy>::create(const CacheSpec& spec) noexcept {
 template <class Policy>
 bool Cache<Policy>::create_nodes() noexcept {
   node_count_ = nodes::count();
-  const std::size_t bytes = static_cast<std::size_t>(node_count_) * sizeof(Node);
-  nodes_ = static_cast<Node*>(pages::metadata_alloc(bytes));
+  const std::size_t bytes = static_cast<std::size_t>(node_count_) * sizeof(SeparateNode);
+  nodes_ = static_cast<SeparateNode*>(pages::metadata_alloc(bytes));
   if (nodes_ == nullptr) return false;
-  for (int i = 0; i < node_count_; ++i) new (&nodes_[i]) Node;
+  for (int i = 0; i < node_count_; ++i) new (&nodes_[i]) SeparateNode;
   return true;
 }
 
 template <class Policy>
 void Cache<Policy>::destroy_nodes() noexcept {
-  pages::metadata_free(nodes_, static_cast<std::size_t>(node_count_) * sizeof(Node));
+  pages::metadata_free(nodes_, static_cast<std::size_t>(node_count_) * sizeof(SeparateNode));
   nodes_ = nullptr;
 }
 
@@ -57,7 +57,7 @@ std::size_t Cache<Policy>::destroy() noexcept {
   flush_all();
   std::size_t live = 0;
   for (int i = 0; i < node_count_; ++i) {
-    Node& node = nodes_[i];
+    Node& node = node_at(i);
     while (Page* slab = node.all.first()) {
       const unsigned inuse = state_of(slab).inuse();
       if (SlabWord::marked(slab, SlabWord::on_partial)) remove_partial(node, slab);
@@ -95,19 +95,19 @@ void Cache<Policy>::flush_all() noexcept {
 // Locks of one rank together, which nobody else holds so.
 template <class Policy>
 void Cache<Policy>::prepare_fork() noexcept {
-  for (int node = 0; node < node_count_; ++node) nodes_[node].list_lock.unranked().lock();
+  for (int node = 0; node < node_count_; ++node) node_at(node).list_lock.unranked().lock();
 }
 
 template <class Policy>
 void Cache<Policy>::after_fork() noexcept {
-  for (int node = 0; node < node_count_; ++node) nodes_[node].list_lock.unranked().unlock();
+  for (int node = 0; node < node_count_; ++node) node_at(node).list_lock.unranked().unlock();
 }
 
 template <class Policy>
 bool Cache<Policy>::shrink() noexcept {
   flush_all();
   std::size_t slabs = 0;
-  for (int i = 0; i < node_count_; ++i) slabs += shrink_node(nodes_[i]);
+  for (int i = 0; i < node_count_; ++i) slabs += shrink_node(node_at(i));
   return slabs != 0;
 }
 
@@ -152,7 +152,7 @@ template <class Policy>
 CacheUsage Cache<Policy>::usage() noexcept {
   CacheUsage usage{};
   for (int i = 0; i < node_count_; ++i) {
-    Node& node = nodes_[i];
+    Node& node = node_at(i);
     Guard guard(node.list_lock);
     usage.slabs += node.nr_slabs;
     usage.total_objects += node.total_objects;
@@ -207,10 +207,10 @@ template <class Policy>
 void Cache<Policy>::for_each_live(LiveVisitor visit, void* context) noexcept {
   flush_all();
   for (int i = 0; i < node_count_; ++i) {
-    Page* slab = pin_next(nodes_[i], nullptr);
+    Page* slab = pin_next(node_at(i), nullptr);
     while (slab != nullptr) {
       visit_live(slab, visit, context);
-      slab = pin_next(nodes_[i], slab);
+      slab = pin_next(node_at(i), slab);
     }
   }
 }
@@ -281,7 +281,7 @@ const char* Cache<Policy>::validate() noexcept {
     if (const char* broken = validate_cpu(cpu, census)) return broken;
   }
   for (int i = 0; i < node_count_; ++i) {
-    if (const char* broken = validate_node(nodes_[i], census)) return broken;
+    if (const char* broken = validate_node(node_at(i), census)) return broken;
   }
   if (census.frozen != census.cpu_slabs) return "U4: a frozen slab is one CPU's slab";
   if (census.unlisted_partials != census.cpu_partials) {

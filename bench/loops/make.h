@@ -4,6 +4,7 @@
 #include "bench/loops/bulk.h"
 #include "bench/loops/fastpath.h"
 #include "bench/loops/hackbench.h"
+#include "bench/loops/node_line.h"
 #include "bench/loops/remote.h"
 #include "bench/loops/socket.h"
 
@@ -24,6 +25,9 @@ std::unique_ptr<Loop> make_loop(const Job& job) {
       break;
     case Work::socket:
       return std::make_unique<SocketLoop<W>>(job);
+    case Work::node_line:
+      if constexpr (NodeWorld<W>) return std::make_unique<NodeLineLoop<W>>(job);
+      break;
   }
   return nullptr;
 }

@@ -20,7 +20,8 @@ Table workload_table() {
                 {"remote", "what does a free on another CPU cost?"},
                 {"fastpath", "what does the synchronisation of the fast path cost?"},
                 {"hackbench", "groups of senders and receivers: what does a message cost?"},
-                {"socket", "what does a storm of opens and closes of sockets cost?"}};
+                {"socket", "what does a storm of opens and closes of sockets cost?"},
+                {"node", "what does a shared cache line cost? (SLUB)"}};
   return table;
 }
 

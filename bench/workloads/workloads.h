@@ -16,5 +16,6 @@ Report run_remote(const Settings& settings, Progress& progress);
 Report run_fastpath(const Settings& settings, Progress& progress);
 Report run_hackbench(const Settings& settings, Progress& progress);
 Report run_socket(const Settings& settings, Progress& progress);
+Report run_node(const Settings& settings, Progress& progress);
 
 }  // namespace kmem::bench

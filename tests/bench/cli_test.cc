@@ -125,6 +125,15 @@ TEST(Cli, OnlySocketTakesSeveralNumbersOfThreads) {
             std::string::npos);
 }
 
+TEST(Cli, NodeComparesTheTwoPlacements) {
+  const Outcome node = run("node --rounds 1 --loops 50 --format json");
+  ASSERT_EQ(node.status, 0) << node.output;
+  const Json document = Json::parse(node.output);
+  ASSERT_EQ(document["ratios"].size(), 3u);
+  for (const Json& ratio : document["ratios"]) EXPECT_EQ(ratio["to"], "slub (embedded node)");
+  EXPECT_EQ(run("node --backend slab").status, 2);
+}
+
 TEST(Cli, HackbenchRefusesMoreThreadsThanItCanStart) {
   const Outcome hackbench = run("hackbench --groups 64 --pairs 64");
   EXPECT_EQ(hackbench.status, 2);
