@@ -77,4 +77,23 @@ const char* text(Verdict verdict) noexcept {
   return "cannot tell";
 }
 
+Reached reached(const Estimate& value, double target) noexcept {
+  if (value.coverage < 1 - 2 * tail_max) return Reached::cannot_tell;
+  if (value.high <= target) return Reached::reached;
+  if (value.low > target) return Reached::missed;
+  return Reached::cannot_tell;
+}
+
+const char* text(Reached reached) noexcept {
+  switch (reached) {
+    case Reached::reached:
+      return "reached";
+    case Reached::missed:
+      return "missed";
+    case Reached::cannot_tell:
+      break;
+  }
+  return "cannot tell";
+}
+
 }  // namespace kmem::bench

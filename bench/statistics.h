@@ -32,6 +32,12 @@ enum class Verdict { faster, slower, cannot_tell };
 Verdict verdict(const Estimate& ratio) noexcept;
 const char* text(Verdict verdict) noexcept;
 
+enum class Reached { reached, missed, cannot_tell };
+
+// Of a figure that is to be at most target: reached or missed only by its whole interval.
+Reached reached(const Estimate& value, double target) noexcept;
+const char* text(Reached reached) noexcept;
+
 // Index (from 0) of the order statistic that bounds the 95 % interval of a median of n values from
 // below; the upper bound is its mirror image.
 std::size_t median_interval_rank(std::size_t n) noexcept;

@@ -42,6 +42,15 @@ Json ratio_json(const Ratio& ratio) {
   return json;
 }
 
+Json figure_json(const Figure& figure) {
+  Json json{{"figure", figure.name}};
+  json["params"] = params_json(figure.params);
+  add_estimate(json, figure.value);
+  json["target"] = figure.target;
+  json["verdict"] = text(reached(figure.value, figure.target));
+  return json;
+}
+
 Json provenance_json(const Provenance& provenance) {
   Json json = Json::object();
   for (const auto& [name, value] : provenance.facts) json[name] = value;
@@ -61,6 +70,8 @@ std::string as_json(const Report& report) {
   for (const Result& result : report.results) json["results"].push_back(result_json(result));
   json["ratios"] = Json::array();
   for (const Ratio& ratio : report.ratios) json["ratios"].push_back(ratio_json(ratio));
+  // Only where there are any: most subcommands have no figures to reach.
+  for (const Figure& figure : report.figures) json["figures"].push_back(figure_json(figure));
   json["notes"] = Json::array();
   for (const auto* lines : {&report.lines, &report.closing})
     for (const std::string& line : *lines) json["notes"].push_back(line);

@@ -30,6 +30,14 @@ struct Ratio {
   Estimate value;
 };
 
+// A ratio of costs that is to be at most target.
+struct Figure {
+  std::string name;
+  Params params;
+  Estimate value;
+  double target = 0;
+};
+
 struct Table {
   std::string title;
   std::vector<std::string> columns;
@@ -45,6 +53,7 @@ struct Report {
   std::vector<std::string> closing;  // sentences after them
   std::vector<Result> results;
   std::vector<Ratio> ratios;
+  std::vector<Figure> figures;
   bool failed = false;  // measured, but what was checked does not hold: exit 1
 };
 

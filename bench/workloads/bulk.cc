@@ -9,6 +9,7 @@
 #include "bench/floors.h"
 #include "bench/published.h"
 #include "bench/runner.h"
+#include "bench/workloads/bulk_figures.h"
 #include "bench/workloads/comparison.h"
 #include "bench/workloads/workloads.h"
 
@@ -34,7 +35,7 @@ struct Entry {
 class BulkRun {
  public:
   BulkRun(const Settings& settings, std::size_t bytes, Report& report)
-      : settings_(settings), bytes_(bytes), report_(report), list_floor_(bytes) {}
+      : settings_(settings), bytes_(bytes), report_(report), list_floor_(bytes), figures_(bytes) {}
 
   void add(const Contender& contender) {
     Job job;
@@ -48,8 +49,10 @@ class BulkRun {
     entries_.push_back(std::move(entry));
   }
   void measure(std::size_t batch, const RoundLimits& limits, Progress& progress);
+  void measure_steps(const RoundLimits& limits, Progress& progress);
   void add_tables() const;
   void add_rival_table() const;
+  void add_figures() const { figures_.report_to(report_); }
 
  private:
   struct Row {
@@ -67,6 +70,9 @@ class BulkRun {
   void add_floors(std::vector<Competitor>& all, std::size_t batch);
   void add_ratios(std::size_t batch, const std::vector<Competitor>& all,
                   const std::vector<Measured>& measured, bool with_single);
+  void add_to_figures(std::size_t batch, const std::vector<Measured>& measured, bool with_single);
+  Competitor competitor(const Entry& entry, std::size_t batch, BulkPath path,
+                        const char* path_name) const;
 
   const Settings& settings_;
   std::size_t bytes_;
@@ -75,19 +81,26 @@ class BulkRun {
   PointerCopyFloor copy_floor_;
   ThreadListFloor list_floor_;
   CpuArrayFloor array_floor_;
+  std::size_t copy_floor_at_ = 0;  // among the competitors
+  BulkFigures figures_;
   bool single_measured_ = false;
   std::vector<std::vector<Row>> rows_;  // by entry
 };
+
+Competitor BulkRun::competitor(const Entry& entry, std::size_t batch, BulkPath path,
+                               const char* path_name) const {
+  Loop* const loop = entry.loop.get();
+  return {entry.name, entry.kind, params(batch, path_name), [=] {
+            return loop->run({path, batch, objects_per_turn}).cost;
+          }};
+}
 
 // A rival has no bulk calls: its loop stands in the place of both.
 std::vector<Competitor> BulkRun::competitors(std::size_t batch, bool with_single) {
   std::vector<Competitor> all;
   for (Entry& entry : entries_) {
     const auto add = [&](BulkPath path) {
-      Loop* loop = entry.loop.get();
-      all.push_back({entry.name, entry.kind, params(batch, text(path)), [=] {
-                       return loop->run({path, batch, objects_per_turn}).cost;
-                     }});
+      all.push_back(competitor(entry, batch, path, text(path)));
       return all.size() - 1;
     };
     entry.generic = add(BulkPath::generic);
@@ -101,6 +114,7 @@ std::vector<Competitor> BulkRun::competitors(std::size_t batch, bool with_single
 }
 
 void BulkRun::add_floors(std::vector<Competitor>& all, std::size_t batch) {
+  copy_floor_at_ = all.size();
   all.push_back({"pointer copy", "floor", params(batch, "floor"),
                  [=, this] { return copy_floor_.measure(batch, objects_per_turn); }});
   all.push_back({"TLS list pair", "floor", params(batch, "floor"),
@@ -116,6 +130,34 @@ void BulkRun::measure(std::size_t batch, const RoundLimits& limits, Progress& pr
   const std::vector<Measured> measured = run_rounds(all, limits, progress);
   add_results(report_, all, measured, "object");
   add_ratios(batch, all, measured, with_single);
+  add_to_figures(batch, measured, with_single);
+}
+
+void BulkRun::add_to_figures(std::size_t batch, const std::vector<Measured>& measured,
+                             bool with_single) {
+  std::vector<BulkCosts> group;
+  for (const Entry& entry : entries_) {
+    const auto of_single = [&](std::size_t i) { return with_single ? &measured[i] : nullptr; };
+    group.push_back({entry.name, entry.is_rival(), &measured[entry.generic],
+                     &measured[entry.optimized], of_single(entry.single), of_single(entry.stored)});
+  }
+  figures_.add_group(batch, group, measured[copy_floor_at_]);
+}
+
+// A group of its own: only costs that shared their rounds are divided by each other.
+void BulkRun::measure_steps(const RoundLimits& limits, Progress& progress) {
+  const std::vector<std::size_t> batches = step_batches();
+  std::vector<Competitor> all;
+  for (const Entry& entry : entries_)
+    for (const std::size_t batch : batches)
+      if (!entry.is_rival()) all.push_back(competitor(entry, batch, BulkPath::optimized, "step"));
+  const std::vector<Measured> measured = run_rounds(all, limits, progress);
+  add_results(report_, all, measured, "object");
+  for (std::size_t i = 0; i < all.size(); i += batches.size()) {
+    std::vector<const Measured*> costs;
+    for (std::size_t k = 0; k < batches.size(); ++k) costs.push_back(&measured[i + k]);
+    figures_.add_steps(all[i].subject, batches, costs);
+  }
 }
 
 // Of each backend: optimized to generic, and in the first group to its single calls; each backend's
@@ -254,18 +296,28 @@ Report run_bulk(const Settings& settings, Progress& progress) {
       settings.sizes.empty() ? std::vector<std::size_t>{default_bytes} : settings.sizes;
   RoundLimits limits;
   limits.rounds = settings.rounds == 0 ? default_rounds : settings.rounds;
-  const double seconds_each = settings.seconds / static_cast<double>(batches.size() * sizes.size());
-  progress.start("bulk", limits.rounds * batches.size() * sizes.size());
+  const bool with_steps = settings.steps || settings.batches.empty();
+  const std::size_t groups = (batches.size() + (with_steps ? 1 : 0)) * sizes.size();
+  const auto begin_group = [&] {
+    if (settings.seconds > 0)
+      limits.deadline_ns = now_ns() + static_cast<std::uint64_t>(settings.seconds * 1e9 /
+                                                                 static_cast<double>(groups));
+  };
+  progress.start("bulk", limits.rounds * groups);
   for (const std::size_t bytes : sizes) {
     BulkRun run(settings, bytes, report);
     for (const auto& contender : contenders) run.add(*contender);
     for (const std::size_t batch : batches) {
-      if (settings.seconds > 0)
-        limits.deadline_ns = now_ns() + static_cast<std::uint64_t>(seconds_each * 1e9);
+      begin_group();
       run.measure(batch, limits, progress);
+    }
+    if (with_steps) {
+      begin_group();
+      run.measure_steps(limits, progress);
     }
     run.add_tables();
     add_floor_table(report, bytes);
+    run.add_figures();
   }
   progress.finish();
   report.closing.push_back(

@@ -4,10 +4,12 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <vector>
 
 #include "tests/bench/run_program.h"
 
@@ -56,6 +58,41 @@ TEST(Cli, BulkMeasuresEachBackendBatchAndPath) {
   for (const Json& result : document["results"]) floors += result["kind"] == "floor" ? 1 : 0;
   EXPECT_EQ(improved, 4 * 2);
   EXPECT_EQ(floors, 3 * 2 * 2);
+}
+
+std::vector<std::string> figures_of(const Json& document) {
+  std::vector<std::string> names;
+  if (!document.contains("figures")) return names;
+  for (const Json& figure : document["figures"]) {
+    names.push_back(figure["figure"]);
+    EXPECT_GT(figure["target"], 0);
+    EXPECT_EQ(figure["verdict"], "cannot tell") << "of two rounds";
+  }
+  return names;
+}
+
+std::size_t count_with(const std::vector<std::string>& names, const std::string& part) {
+  return static_cast<std::size_t>(
+      std::count_if(names.begin(), names.end(),
+                    [&](const std::string& name) { return name.find(part) != std::string::npos; }));
+}
+
+TEST(Cli, BulkHasARowForEachFigureThatWasMeasured) {
+  const Outcome bulk = run("bulk --rounds 2 --bulk 1,16,64 --steps --rivals glibc --format json");
+  ASSERT_EQ(bulk.status, 0) << bulk.output;
+  const std::vector<std::string> names = figures_of(Json::parse(bulk.output));
+  EXPECT_EQ(count_with(names, "single, best backend"), 1u);
+  EXPECT_EQ(count_with(names, "bulk(64), slab to pointer copy"), 1u);
+  EXPECT_EQ(count_with(names, "to fastest malloc (glibc)"), 3u);  // single, slub, slqb
+  EXPECT_EQ(count_with(names, "bulk(16), "), 3u);
+  EXPECT_EQ(count_with(names, "to a single call"), 4u);
+  EXPECT_EQ(count_with(names, "largest step, "), 4u);
+}
+
+TEST(Cli, BulkHasNoFigureThatWasNotMeasured) {
+  const Outcome bulk = run("bulk --rounds 2 --bulk 8 --format json");
+  ASSERT_EQ(bulk.status, 0) << bulk.output;
+  EXPECT_TRUE(figures_of(Json::parse(bulk.output)).empty());
 }
 
 TEST(Cli, BulkOnTwoThreadsUnderALock) {

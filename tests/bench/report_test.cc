@@ -47,6 +47,20 @@ TEST(ReportJson, IsTheContractsDocument) {
   EXPECT_EQ(ratio["to"], "slab");
   EXPECT_EQ(ratio["median"], 0.41);
   EXPECT_EQ(ratio["verdict"], "faster");
+  EXPECT_FALSE(json.contains("figures"));
+}
+
+TEST(ReportJson, FiguresStandBesideTheirTargets) {
+  Report report = sample_report();
+  report.figures.push_back(
+      {"slub to slab", {{"size", std::int64_t{256}}}, {0.41, 0.39, 0.44, 0.96, 31}, 0.45});
+  const auto json = nlohmann::json::parse(as_json(report));
+  const auto& figure = json["figures"][0];
+  EXPECT_EQ(figure["figure"], "slub to slab");
+  EXPECT_EQ(figure["params"]["size"], 256);
+  EXPECT_EQ(figure["median"], 0.41);
+  EXPECT_EQ(figure["target"], 0.45);
+  EXPECT_EQ(figure["verdict"], "reached");
 }
 
 TEST(ReportJson, BytesThatAreNoUtf8DoNotStopIt) {

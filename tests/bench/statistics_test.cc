@@ -97,5 +97,14 @@ TEST(Statistics, AnIntervalOfWhatWasTimedIsAtLeastTwoPercentWideOnEachSide) {
   EXPECT_DOUBLE_EQ(wide.high, 120);
 }
 
+TEST(Reached, OnlyByTheWholeInterval) {
+  const Estimate value{0.42, 0.40, 0.44, 0.96, 31};
+  EXPECT_EQ(reached(value, 0.45), Reached::reached);
+  EXPECT_EQ(reached(value, 0.43), Reached::cannot_tell);
+  EXPECT_EQ(reached(value, 0.39), Reached::missed);
+  const Estimate of_few_rounds{0.42, 0.40, 0.44, 0.5, 2};
+  EXPECT_EQ(reached(of_few_rounds, 0.45), Reached::cannot_tell);
+}
+
 }  // namespace
 }  // namespace kmem::bench
