@@ -193,7 +193,9 @@ void Cache<Policy>::keep_for_cpu(SlabChain& chain) noexcept {
   const percpu::Push push = cpus_.template push<cpu_partial>(chain.first, chain.last, chain.count,
                                                              std::uint64_t{0}, SlabChain::link);
   KMEM_ASSERT(push != percpu::Push::duplicate);
-  if (push != percpu::Push::done) put_partials(chain.first);
+  if (push == percpu::Push::done) return;
+  SlabChain::set_next(chain.last, nullptr);  // a push that started over may have linked it
+  put_partials(chain.first);
 }
 
 // ---- New slabs ----------------------------------------------------------------------------------

@@ -48,6 +48,7 @@
 //        if slot.count + n > slot.limit return refused
 //        *(last + link) = slot.head
 //        commit (head, count) = (first, count + n)
+//        Either push may be refused when it starts over: last's link is then of no meaning.
 //    size_t take<F>(out, n, link)            OwnedList, CountedList: up to n objects off the head
 //        walk at most n links, storing each object to out[0..k); commit as pop; return k
 //    Pair read<F>()                          OwnedList, CountedList: (head, owner) or (head, count)
