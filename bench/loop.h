@@ -15,7 +15,7 @@
 namespace kmem::bench {
 
 // One row of loops/make.h each.
-enum class Work : std::uint32_t { bulk, hackbench, remote, fastpath, socket, node_line };
+enum class Work : std::uint32_t { bulk, hackbench, remote, fastpath, socket, node_line, footprint };
 
 // How hackbench hands a message over: by a lock-free ring, or by a socket pair.
 enum class Transport : std::uint32_t { queue, socket };
@@ -24,7 +24,7 @@ struct Job {
   Work work = Work::bulk;
   std::uint32_t threads = 1;  // that do the same at once, or are shared out among the roles
   std::uint64_t object_bytes = 256;
-  std::uint64_t live_objects = 0;  // allocated all the time beside those of a turn
+  std::uint64_t live_objects = 0;  // beside those of a turn; footprint: at the peak
   std::uint64_t seed = 1;
   std::uint32_t groups = 1, pairs = 1;  // hackbench: senders, and as many receivers, of a group
   std::uint64_t message_bytes = 100;    // hackbench

@@ -22,10 +22,11 @@ struct Workload {
   const char* name;
   Report (*run)(const Settings&, Progress&);
 };
-constexpr Workload workloads[] = {
-    {"list", run_list},           {"bulk", run_bulk},     {"replay", run_replay},
-    {"geometry", run_geometry},   {"remote", run_remote}, {"fastpath", run_fastpath},
-    {"hackbench", run_hackbench}, {"socket", run_socket}, {"node", run_node}};
+constexpr Workload workloads[] = {{"list", run_list},           {"bulk", run_bulk},
+                                  {"replay", run_replay},       {"geometry", run_geometry},
+                                  {"remote", run_remote},       {"fastpath", run_fastpath},
+                                  {"hackbench", run_hackbench}, {"socket", run_socket},
+                                  {"node", run_node},           {"footprint", run_footprint}};
 
 Report run(const Settings& settings) {
   Progress progress(settings.quiet);

@@ -25,7 +25,8 @@ enum : unsigned {
   in_hackbench = 64,
   in_socket = 128,
   in_node = 256,
-  in_all = 511
+  in_footprint = 512,
+  in_all = 1023
 };
 
 struct Command {
@@ -43,7 +44,8 @@ constexpr Command commands[] = {
     {"fastpath", in_fastpath, "", "what does the synchronisation of the fast path cost?"},
     {"hackbench", in_hackbench, "", "groups of senders and receivers: what does a message cost?"},
     {"socket", in_socket, "", "what does a storm of opens and closes of sockets cost?"},
-    {"node", in_node, "", "what does a shared cache line cost? (SLUB)"}};
+    {"node", in_node, "", "what does a shared cache line cost? (SLUB)"},
+    {"footprint", in_footprint, "", "how much memory per live byte, at the peak, and after it?"}};
 
 using Apply = void (*)(Settings&, const std::string& option, const std::string& text);
 
@@ -111,17 +113,18 @@ constexpr Option options[] = {
   {"backend", "NAME[,NAME]|all", "all", "slab, slub, slob, slqb",
    in_all & ~in_node, [](S s, T o, T t) { s.backends = parse_choices(o, t, backend_names); }},
   {"policy", "NAME", "rseq; replay: virtual", "rseq, locked, virtual; for slub also atomic",
-   in_list | in_bulk | in_replay | in_remote | in_hackbench | in_socket,
+   in_list | in_bulk | in_replay | in_remote | in_hackbench | in_socket | in_footprint,
    [](S s, T o, T t) { s.policy = parse_choice(o, t, policy_names); }},
   {"rivals", "none|all|NAME[,NAME]", "none", "mallocs to compare with: those that list names",
-   in_bulk | in_remote | in_hackbench | in_socket, set_rivals},
+   in_bulk | in_remote | in_hackbench | in_socket | in_footprint, set_rivals},
   {"rival", "NAME=FILE.so", "none", "one more malloc, to be preloaded; may be given several times",
-   in_bulk | in_remote | in_hackbench | in_socket, add_rival},
-  {"patience", "SECONDS", "60", "with a rival that does not answer",
-   in_bulk | in_remote | in_hackbench | in_socket,
+   in_bulk | in_remote | in_hackbench | in_socket | in_footprint, add_rival},
+  {"patience", "SECONDS", "60; footprint: 600",
+   "with a rival that does not answer; footprint: with any subject",
+   in_bulk | in_remote | in_hackbench | in_socket | in_footprint,
    [](S s, T o, T t) { s.patience_seconds = parse_seconds(o, t); }},
-  {"size", "BYTES[,..]", "256; geometry, fastpath: of kmalloc", "object sizes",
-   in_bulk | in_geometry | in_remote | in_fastpath,
+  {"size", "BYTES[,..]", "256; footprint: 64; geometry, fastpath: of kmalloc",
+   "object sizes", in_bulk | in_geometry | in_remote | in_fastpath | in_footprint,
    [](S s, T o, T t) { s.sizes = parse_unsigned_list(o, t, 1, kmalloc_max_bytes); }},
   {"bulk", "N[,..]", "1,2,3,4,8,16,30,..,250; remote: 1,32,128", "batch sizes",
    in_bulk | in_remote, [](S s, T o, T t) { s.batches = parse_unsigned_list(o, t, 1, batch_max); }},
@@ -136,8 +139,9 @@ constexpr Option options[] = {
   {"seconds", "S", "no limit", "stop after the round in which this time is over",
    in_bulk | in_replay | in_remote | in_fastpath | in_hackbench | in_socket | in_node,
    [](S s, T o, T t) { s.seconds = parse_seconds(o, t); }},
-  {"seed", "N", "1", "of random choices (these workloads make none)",
-   in_bulk | in_replay, [](S s, T o, T t) { s.seed = parse_unsigned(o, t, 0, UINT64_MAX); }},
+  {"seed", "N", "1", "of random choices (only footprint makes any)",
+   in_bulk | in_replay | in_footprint,
+   [](S s, T o, T t) { s.seed = parse_unsigned(o, t, 0, UINT64_MAX); }},
   {"groups", "N", "1", "groups of senders and receivers (the kernel's tool: 10)",
    in_hackbench | in_node,
    [](S s, T o, T t) { s.groups = static_cast<unsigned>(parse_unsigned(o, t, 1, 64)); }},
@@ -151,6 +155,8 @@ constexpr Option options[] = {
   {"transport", "queue|socket", "queue",
    "what carries the messages: lock-free rings, or socket pairs",
    in_hackbench | in_node, set_transport},
+  {"objects", "N", "10000000; slob: 1000000", "live objects at the peak",
+   in_footprint, [](S s, T o, T t) { s.objects = parse_unsigned(o, t, 2, 1'000'000'000); }},
   {"no-touch", "", "", "do not write to the objects, nor zero them",
    in_replay, [](S s, T, T) { s.touch = false; }},
   {"slabinfo-out", "FILE", "none",
@@ -330,6 +336,7 @@ std::optional<Settings> parse_command_line(int argc, const char* const* argv) {
   }
   Settings settings;
   settings.command = command.name;
+  if (command.bit == in_footprint) settings.patience_seconds = 600;
   settings.backends.assign(std::begin(backend_names), std::end(backend_names));
   for (const Option& option : options) {
     if (values.count(option.name) == 0) continue;

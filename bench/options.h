@@ -48,6 +48,7 @@ struct Settings {
   std::uint64_t loops = 20000;     // messages from each sender to each receiver of its group
   std::size_t message_bytes = 100;
   bool over_sockets = false;
+  std::uint64_t objects = 0;  // live at the peak; 0: the subject's own
 
   bool has_backend(const std::string& name) const;
 };

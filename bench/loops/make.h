@@ -3,6 +3,7 @@
 
 #include "bench/loops/bulk.h"
 #include "bench/loops/fastpath.h"
+#include "bench/loops/footprint.h"
 #include "bench/loops/hackbench.h"
 #include "bench/loops/node_line.h"
 #include "bench/loops/remote.h"
@@ -28,6 +29,8 @@ std::unique_ptr<Loop> make_loop(const Job& job) {
     case Work::node_line:
       if constexpr (NodeWorld<W>) return std::make_unique<NodeLineLoop<W>>(job);
       break;
+    case Work::footprint:
+      return std::make_unique<FootprintLoop<W>>(job);
   }
   return nullptr;
 }

@@ -51,6 +51,20 @@ Json figure_json(const Figure& figure) {
   return json;
 }
 
+Json series_json(const Series& series) {
+  Json json{{"subject", series.subject}, {"kind", series.kind}};
+  json["params"] = params_json(series.params);
+  json["columns"] = series.columns;
+  json["rows"] = Json::array();
+  for (const std::vector<ParamValue>& row : series.rows) {
+    Json cells = Json::array();
+    for (const ParamValue& cell : row)
+      std::visit([&](const auto& held) { cells.push_back(held); }, cell);
+    json["rows"].push_back(std::move(cells));
+  }
+  return json;
+}
+
 Json provenance_json(const Provenance& provenance) {
   Json json = Json::object();
   for (const auto& [name, value] : provenance.facts) json[name] = value;
@@ -72,6 +86,8 @@ std::string as_json(const Report& report) {
   for (const Ratio& ratio : report.ratios) json["ratios"].push_back(ratio_json(ratio));
   // Only where there are any: most subcommands have no figures to reach.
   for (const Figure& figure : report.figures) json["figures"].push_back(figure_json(figure));
+  json["series"] = Json::array();
+  for (const Series& series : report.series) json["series"].push_back(series_json(series));
   json["notes"] = Json::array();
   for (const auto* lines : {&report.lines, &report.closing})
     for (const std::string& line : *lines) json["notes"].push_back(line);

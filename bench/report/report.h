@@ -45,6 +45,15 @@ struct Table {
   std::string note;  // a line below the table, may be empty
 };
 
+// Numbers along an axis, row by row: what a median would hide.
+struct Series {
+  std::string subject;
+  std::string kind;
+  Params params;
+  std::vector<std::string> columns;
+  std::vector<std::vector<ParamValue>> rows;
+};
+
 struct Report {
   std::string workload;
   Provenance provenance;
@@ -54,7 +63,8 @@ struct Report {
   std::vector<Result> results;
   std::vector<Ratio> ratios;
   std::vector<Figure> figures;
-  bool failed = false;  // measured, but what was checked does not hold: exit 1
+  std::vector<Series> series;  // in the JSON document only
+  bool failed = false;         // measured, but what was checked does not hold: exit 1
 };
 
 std::string as_table(const Report& report);

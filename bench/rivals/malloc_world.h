@@ -3,6 +3,8 @@
 // beyond malloc's own 16 bytes that the caller names is kept.
 #pragma once
 
+#include <dlfcn.h>
+
 #include <cstdlib>
 #include <cstring>
 
@@ -50,6 +52,24 @@ struct MallocRivalWorld {
     return (gfp & gfp::zero) == 0 ? std::malloc(bytes) : std::calloc(1, bytes);
   }
   static void kfree(void* object) { std::free(object); }
+
+  // Each malloc's own way to give back what is free; of those that are not there nothing is called.
+  static void shrink_all() {
+    using Control = int (*)(const char*, void*, std::size_t*, void*, std::size_t);
+    if (const auto control = named<Control>("mallctl")) {
+      control("thread.tcache.flush", nullptr, nullptr, nullptr, 0);
+      control("arena.4096.purge", nullptr, nullptr, nullptr, 0);  // 4096: of all arenas
+    }
+    if (const auto collect = named<void (*)(bool)>("mi_collect")) collect(true);
+    if (const auto release = named<void (*)()>("MallocExtension_ReleaseFreeMemory")) release();
+    if (const auto trim = named<int (*)(std::size_t)>("malloc_trim")) trim(0);
+  }
+
+ private:
+  template <class Function>
+  static Function named(const char* name) {
+    return reinterpret_cast<Function>(::dlsym(RTLD_DEFAULT, name));
+  }
 };
 
 }  // namespace kmem::bench

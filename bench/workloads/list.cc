@@ -21,7 +21,8 @@ Table workload_table() {
                 {"fastpath", "what does the synchronisation of the fast path cost?"},
                 {"hackbench", "groups of senders and receivers: what does a message cost?"},
                 {"socket", "what does a storm of opens and closes of sockets cost?"},
-                {"node", "what does a shared cache line cost? (SLUB)"}};
+                {"node", "what does a shared cache line cost? (SLUB)"},
+                {"footprint", "how much memory per live byte, at the peak, and after it?"}};
   return table;
 }
 

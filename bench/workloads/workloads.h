@@ -17,5 +17,6 @@ Report run_fastpath(const Settings& settings, Progress& progress);
 Report run_hackbench(const Settings& settings, Progress& progress);
 Report run_socket(const Settings& settings, Progress& progress);
 Report run_node(const Settings& settings, Progress& progress);
+Report run_footprint(const Settings& settings, Progress& progress);
 
 }  // namespace kmem::bench

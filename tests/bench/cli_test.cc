@@ -171,6 +171,28 @@ TEST(Cli, NodeComparesTheTwoPlacements) {
   EXPECT_EQ(run("node --backend slab").status, 2);
 }
 
+TEST(Cli, FootprintTellsMemoryByPhase) {
+  const Outcome footprint = run("footprint --objects 20000 --format json --rivals glibc");
+  ASSERT_EQ(footprint.status, 0) << footprint.output;
+  const Json document = Json::parse(footprint.output);
+  ASSERT_EQ(document["series"].size(), 5u);
+  for (const Json& series : document["series"]) {
+    EXPECT_EQ(series["rows"].front()[0], "start");
+    EXPECT_EQ(series["rows"].back()[0], "passing");
+  }
+  for (const char* subject : {"slab", "slub", "slob", "slqb", "glibc"})
+    EXPECT_GT(median_of(document, subject, "peak_rss_bytes"),
+              median_of(document, subject, "start_rss_bytes"));
+}
+
+TEST(Cli, FootprintFailsWhereMemoryIsShort) {
+  ::setenv("KMEM_LIMIT_BYTES", "4194304", 1);
+  const Outcome limited = run("footprint --objects 1000000 --backend slub");
+  ::unsetenv("KMEM_LIMIT_BYTES");
+  EXPECT_EQ(limited.status, 1) << limited.output;
+  EXPECT_NE(limited.output.find("failed: slub: no memory"), std::string::npos) << limited.output;
+}
+
 TEST(Cli, HackbenchRefusesMoreThreadsThanItCanStart) {
   const Outcome hackbench = run("hackbench --groups 64 --pairs 64");
   EXPECT_EQ(hackbench.status, 2);

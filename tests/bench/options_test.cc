@@ -57,11 +57,11 @@ TEST(Options, BadRequestsSayWhatWouldBeRight) {
   } cases[] = {
       {{},
        "a subcommand is needed: list, bulk, replay, geometry, remote, fastpath, hackbench, socket, "
-       "node; see --help"},
+       "node, footprint; see --help"},
       {{"bluk"}, "no subcommand 'bluk': is 'bulk' meant?"},
       {{"nonsense"},
        "no subcommand 'nonsense': there are list, bulk, replay, geometry, remote, fastpath, "
-       "hackbench, socket, node"},
+       "hackbench, socket, node, footprint"},
       {{"bulk", "--rouns", "3"}, "no option '--rouns': is '--rounds' meant?"},
       {{"bulk", "--xyzzy"}, "no option '--xyzzy'; see kmem-bench bulk --help"},
       {{"bulk", "--check", "f"}, "--check does not apply to bulk; see kmem-bench bulk --help"},
