@@ -12,6 +12,8 @@ std::vector<std::unique_ptr<Contender>> make_contenders(const Settings& settings
   std::vector<std::unique_ptr<Contender>> contenders;
   for (std::unique_ptr<Subject>& subject : make_subjects(settings, policy, report))
     contenders.push_back(std::move(subject));
+  for (std::unique_ptr<Contender>& abi : make_abi_contenders(settings))
+    contenders.push_back(std::move(abi));
   for (std::unique_ptr<Contender>& rival : make_rivals(settings))
     contenders.push_back(std::move(rival));
   return contenders;

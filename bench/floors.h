@@ -89,6 +89,19 @@ class CpuArrayFloor {
   CpuArrayFloor(const CpuArrayFloor&) = delete;
   CpuArrayFloor& operator=(const CpuArrayFloor&) = delete;
 
+  // The pair by calls that go through a pointer, as those into a shared library do.
+  Sample measure_called(std::size_t objects) {
+    void* (*volatile const pop)(CpuArrayFloor&) = take;
+    void (*volatile const push)(CpuArrayFloor&, void*) = give;
+    const Stopwatch watch;
+    for (std::size_t i = 0; i < objects; ++i) {
+      void* object = pop(*this);
+      asm volatile("" : "+r"(object) : : "memory");
+      push(*this, object);
+    }
+    return watch.per(static_cast<double>(objects));
+  }
+
   Sample measure(std::size_t objects) {
     const Stopwatch watch;
     for (std::size_t i = 0; i < objects; ++i) {
@@ -109,6 +122,15 @@ class CpuArrayFloor {
     void* room[count];
   };
   static constexpr percpu::Field<percpu::PointerArray> array{offsetof(State, array)};
+
+  [[gnu::noinline]] static void* take(CpuArrayFloor& floor) {
+    void* object = floor.cpus_.fast_pop<array>();
+    return object != nullptr ? object : floor.cpus_.pop<array>();
+  }
+  [[gnu::noinline]] static void give(CpuArrayFloor& floor, void* object) {
+    if (floor.cpus_.fast_push<array>(object, std::uint64_t{0}) != percpu::Push::done)
+      static_cast<void>(floor.cpus_.push<array>(object, 0));
+  }
 
   percpu::Rseq::Cpus<State> cpus_;
 };

@@ -62,6 +62,8 @@ class Contender {
   virtual ~Contender() = default;
   virtual std::string name() const = 0;
   virtual const char* kind() const = 0;  // "backend", "rival" or "floor"
+  // A backend that is called through its shared library, as a program in C calls it.
+  virtual bool through_c_abi() const { return false; }
   // Null: it has no such work (a pool has no kmalloc). Throws std::runtime_error when the caches
   // cannot be made.
   virtual std::unique_ptr<Loop> loop(const Job& job) const = 0;

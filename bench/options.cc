@@ -128,6 +128,8 @@ constexpr Option options[] = {
    [](S s, T o, T t) { s.sizes = parse_unsigned_list(o, t, 1, kmalloc_max_bytes); }},
   {"bulk", "N[,..]", "1,2,3,4,8,16,30,..,250; remote: 1,32,128", "batch sizes",
    in_bulk | in_remote, [](S s, T o, T t) { s.batches = parse_unsigned_list(o, t, 1, batch_max); }},
+  {"abi", "", "", "also the backends through the C interface of their shared libraries",
+   in_bulk | in_remote | in_hackbench | in_socket, [](S s, T, T) { s.abi = true; }},
   {"steps", "", "", "batches of 1, 2, 4, .., 1024 too (always with the default batches)",
    in_bulk, [](S s, T, T) { s.steps = true; }},
   {"threads", "N", "1; socket: 1,8", "threads that do the same at once; socket: N[,..]",

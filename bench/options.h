@@ -26,6 +26,7 @@ struct Settings {
   std::string policy;                                            // empty: the subcommand's own
   std::vector<std::size_t> sizes;
   std::vector<std::size_t> batches;
+  bool abi = false;                     // the backends through their shared libraries too
   bool steps = false;                   // always when no batches are told
   unsigned threads = 1;                 // the first of:
   std::vector<unsigned> thread_counts;  // empty: the subcommand's own

@@ -1,12 +1,9 @@
 // kmem-bench-malloc: the loops of kmem-bench over malloc, in a process in which another malloc can
 // be preloaded. Started by kmem-bench alone.
 #include <dlfcn.h>
-#include <sys/socket.h>
 
-#include <cstdio>
-
+#include "bench/rivals/child_main.h"
 #include "bench/rivals/malloc_world.h"
-#include "bench/rivals/serve.h"
 
 namespace {
 
@@ -23,13 +20,6 @@ std::string file_of_malloc() {
 }  // namespace
 
 int main() {
-  int kind = 0;
-  socklen_t bytes = sizeof kind;
-  if (::getsockopt(kmem::bench::wire::child_fd, SOL_SOCKET, SO_TYPE, &kind, &bytes) != 0) {
-    std::fputs("kmem-bench-malloc: started by kmem-bench --rivals, not by hand\n", stderr);
-    return 2;
-  }
-  kmem::bench::wire::serve<kmem::bench::MallocRivalWorld>(kmem::bench::wire::child_fd,
-                                                          file_of_malloc());
-  return 0;
+  return kmem::bench::wire::child_main<kmem::bench::MallocRivalWorld>("kmem-bench-malloc",
+                                                                      "--rivals", file_of_malloc());
 }

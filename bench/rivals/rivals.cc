@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <filesystem>
 
-#include "bench/rivals/child.h"
+#include "bench/rivals/child_contender.h"
 
 namespace kmem::bench {
 
@@ -37,42 +37,6 @@ bool same_file(const std::string& a, const std::string& b) {
   std::error_code error;
   return fs::equivalent(a, b, error) && !error;
 }
-
-class RemoteLoopOf final : public Loop {
- public:
-  RemoteLoopOf(std::shared_ptr<Child> child, std::uint32_t loop)
-      : child_(std::move(child)), loop_(loop) {}
-  Outcome run(const Turn& turn) override {
-    wire::Request request;
-    request.ask = wire::Ask::run;
-    request.loop = loop_;
-    request.turn = turn;
-    wire::Reply reply = child_->ask(request);
-    return {reply.head.cost, std::move(reply.values)};
-  }
-
- private:
-  std::shared_ptr<Child> child_;
-  std::uint32_t loop_;
-};
-
-class Rival final : public Contender {
- public:
-  explicit Rival(std::shared_ptr<Child> child) : child_(std::move(child)) {}
-  std::string name() const override { return child_->name(); }
-  const char* kind() const override { return "rival"; }
-  std::unique_ptr<Loop> loop(const Job& job) const override {
-    wire::Request request;
-    request.ask = wire::Ask::open;
-    request.job = job;
-    const wire::Reply reply = child_->ask(request);
-    if (reply.head.answer == wire::Answer::none) return nullptr;
-    return std::make_unique<RemoteLoopOf>(child_, reply.head.loop);
-  }
-
- private:
-  std::shared_ptr<Child> child_;
-};
 
 // The loader only warns of a preload that it cannot use: whose malloc runs is asked for.
 std::shared_ptr<Child> start(const RivalFile& rival, double patience_seconds) {
@@ -128,7 +92,24 @@ std::vector<RivalFile> rivals_of(const Settings& settings) {
 std::vector<std::unique_ptr<Contender>> make_rivals(const Settings& settings) {
   std::vector<std::unique_ptr<Contender>> contenders;
   for (const RivalFile& rival : rivals_of(settings))
-    contenders.push_back(std::make_unique<Rival>(start(rival, settings.patience_seconds)));
+    contenders.push_back(
+        std::make_unique<ChildContender>(start(rival, settings.patience_seconds), "rival", false));
+  return contenders;
+}
+
+std::vector<std::unique_ptr<Contender>> make_abi_contenders(const Settings& settings) {
+  std::vector<std::unique_ptr<Contender>> contenders;
+  if (!settings.abi) return contenders;
+  for (const std::string& backend : settings.backends) {
+    auto child = std::make_shared<Child>(backend + " (C ABI)",
+                                         beside_this_program("kmem-bench-abi-" + backend), "",
+                                         settings.patience_seconds);
+    const std::string greeting = child->ask({}).text;
+    if (!greeting.starts_with(backend + " "))
+      throw std::runtime_error(
+          fmt::format("{}: the library that was loaded is '{}'", child->name(), greeting));
+    contenders.push_back(std::make_unique<ChildContender>(std::move(child), "backend", true));
+  }
   return contenders;
 }
 

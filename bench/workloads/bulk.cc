@@ -28,6 +28,8 @@ struct Entry {
   // Where its paths stand among the competitors of the group being measured.
   std::size_t generic = 0, optimized = 0, single = 0, stored = 0;
 
+  bool through_c_abi = false;
+
   bool is_rival() const { return kind == "rival"; }
 };
 
@@ -45,6 +47,7 @@ class BulkRun {
     Entry entry;
     entry.name = contender.name();
     entry.kind = contender.kind();
+    entry.through_c_abi = contender.through_c_abi();
     entry.loop = contender.loop(job);
     entries_.push_back(std::move(entry));
   }
@@ -81,7 +84,7 @@ class BulkRun {
   PointerCopyFloor copy_floor_;
   ThreadListFloor list_floor_;
   CpuArrayFloor array_floor_;
-  std::size_t copy_floor_at_ = 0;  // among the competitors
+  std::size_t copy_floor_at_ = 0, called_floor_at_ = 0;  // among the competitors; 0: none
   BulkFigures figures_;
   bool single_measured_ = false;
   std::vector<std::vector<Row>> rows_;  // by entry
@@ -121,6 +124,12 @@ void BulkRun::add_floors(std::vector<Competitor>& all, std::size_t batch) {
                  [this] { return list_floor_.measure(objects_per_turn); }});
   all.push_back({"rseq array pair", "floor", params(batch, "floor"),
                  [this] { return array_floor_.measure(objects_per_turn); }});
+  if (std::none_of(entries_.begin(), entries_.end(),
+                   [](const Entry& e) { return e.through_c_abi; }))
+    return;
+  called_floor_at_ = all.size();
+  all.push_back({"rseq array pair, called", "floor", params(batch, "floor"),
+                 [this] { return array_floor_.measure_called(objects_per_turn); }});
 }
 
 void BulkRun::measure(std::size_t batch, const RoundLimits& limits, Progress& progress) {
@@ -138,10 +147,11 @@ void BulkRun::add_to_figures(std::size_t batch, const std::vector<Measured>& mea
   std::vector<BulkCosts> group;
   for (const Entry& entry : entries_) {
     const auto of_single = [&](std::size_t i) { return with_single ? &measured[i] : nullptr; };
-    group.push_back({entry.name, entry.is_rival(), &measured[entry.generic],
+    group.push_back({entry.name, entry.is_rival(), entry.through_c_abi, &measured[entry.generic],
                      &measured[entry.optimized], of_single(entry.single), of_single(entry.stored)});
   }
-  figures_.add_group(batch, group, measured[copy_floor_at_]);
+  figures_.add_group(batch, group, measured[copy_floor_at_],
+                     called_floor_at_ == 0 ? nullptr : &measured[called_floor_at_]);
 }
 
 // A group of its own: only costs that shared their rounds are divided by each other.

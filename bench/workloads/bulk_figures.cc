@@ -11,6 +11,7 @@ namespace {
 
 // At most so much of the cost that stands below the line.
 constexpr double single_to_malloc = 0.45;
+constexpr double c_abi_to_malloc = 0.8, c_abi_to_floor = 1.3;
 constexpr double bulk_to_malloc = 0.4;
 constexpr double slab_to_pointer_copy = 3;
 constexpr double slab_to_generic = 0.3, other_to_generic = 0.5;
@@ -22,12 +23,19 @@ double median_of(const Measured& measured) {
   return estimate(has_cycles ? measured.cycles : measured.ns).median;
 }
 
-// The cheapest of the rivals, or of the others; null: none was measured.
-const BulkCosts* cheapest(const std::vector<BulkCosts>& group, bool among_rivals,
+enum class Among { rivals, inlined, c_abi };
+
+Among side_of(const BulkCosts& costs) {
+  if (costs.is_rival) return Among::rivals;
+  return costs.through_c_abi ? Among::c_abi : Among::inlined;
+}
+
+// The cheapest of one side; null: none was measured.
+const BulkCosts* cheapest(const std::vector<BulkCosts>& group, Among among,
                           const Measured* BulkCosts::*path) {
   const BulkCosts* best = nullptr;
   for (const BulkCosts& costs : group) {
-    if (costs.is_rival != among_rivals || costs.*path == nullptr) continue;
+    if (side_of(costs) != among || costs.*path == nullptr) continue;
     if (best == nullptr || median_of(*(costs.*path)) < median_of(*(best->*path))) best = &costs;
   }
   return best;
@@ -53,24 +61,36 @@ void BulkFigures::add(std::string name, const Measured& of, const Measured& to, 
 }
 
 void BulkFigures::add_group(std::size_t batch, const std::vector<BulkCosts>& group,
-                            const Measured& pointer_copy) {
+                            const Measured& pointer_copy, const Measured* called_floor) {
   add_singles(group);
+  add_c_abi(group, called_floor);
   if (batch == 64) add_bulk_of_64(group, pointer_copy);
   if (batch == 16) add_bulk_of_16(group);
   if (batch == 1) add_bulk_of_1(group);
 }
 
 void BulkFigures::add_singles(const std::vector<BulkCosts>& group) {
-  const BulkCosts* const rival = cheapest(group, true, &BulkCosts::single);
+  const BulkCosts* const rival = cheapest(group, Among::rivals, &BulkCosts::single);
   if (rival == nullptr) return;
-  if (const BulkCosts* const best = cheapest(group, false, &BulkCosts::single))
+  if (const BulkCosts* const best = cheapest(group, Among::inlined, &BulkCosts::single))
     add(fmt::format("single, best backend ({}) to fastest malloc ({})", best->name, rival->name),
         *best->single, *rival->single, single_to_malloc);
 }
 
+void BulkFigures::add_c_abi(const std::vector<BulkCosts>& group, const Measured* called_floor) {
+  const BulkCosts* const best = cheapest(group, Among::c_abi, &BulkCosts::single);
+  if (best == nullptr) return;
+  if (const BulkCosts* const rival = cheapest(group, Among::rivals, &BulkCosts::single))
+    add(fmt::format("single, best backend ({}) to fastest malloc ({})", best->name, rival->name),
+        *best->single, *rival->single, c_abi_to_malloc);
+  if (called_floor != nullptr)
+    add(fmt::format("single, best backend ({}) to the called floor", best->name), *best->single,
+        *called_floor, c_abi_to_floor);
+}
+
 void BulkFigures::add_bulk_of_64(const std::vector<BulkCosts>& group,
                                  const Measured& pointer_copy) {
-  const BulkCosts* const rival = cheapest(group, true, &BulkCosts::optimized);
+  const BulkCosts* const rival = cheapest(group, Among::rivals, &BulkCosts::optimized);
   for (const BulkCosts& costs : group) {
     if (costs.name == "slab")
       add("bulk(64), slab to pointer copy", *costs.optimized, pointer_copy, slab_to_pointer_copy);

@@ -17,6 +17,7 @@ namespace kmem::bench {
 struct BulkCosts {
   std::string name;
   bool is_rival = false;
+  bool through_c_abi = false;
   const Measured* generic = nullptr;
   const Measured* optimized = nullptr;
   const Measured* single = nullptr;
@@ -29,7 +30,7 @@ class BulkFigures {
 
   // A group of competitors that shared their rounds, at one batch size.
   void add_group(std::size_t batch, const std::vector<BulkCosts>& group,
-                 const Measured& pointer_copy);
+                 const Measured& pointer_copy, const Measured* called_floor);
   // One backend at batches that each double the one before, which shared their rounds.
   void add_steps(const std::string& name, const std::vector<std::size_t>& batches,
                  const std::vector<const Measured*>& costs);
@@ -39,6 +40,7 @@ class BulkFigures {
  private:
   void add(std::string name, const Measured& of, const Measured& to, double target);
   void add_singles(const std::vector<BulkCosts>& group);
+  void add_c_abi(const std::vector<BulkCosts>& group, const Measured* called_floor);
   void add_bulk_of_64(const std::vector<BulkCosts>& group, const Measured& pointer_copy);
   void add_bulk_of_16(const std::vector<BulkCosts>& group);
   void add_bulk_of_1(const std::vector<BulkCosts>& group);

@@ -214,6 +214,19 @@ TEST(Cli, RivalsTakePartBesideTheBackends) {
   EXPECT_GT(median_of(document, "mine", "cycles_per_object"), 0);
 }
 
+TEST(Cli, BackendsTakePartThroughTheirSharedLibraries) {
+  const Outcome bulk = run("bulk --rounds 1 --bulk 1,16 --abi --format json --rivals glibc");
+  ASSERT_EQ(bulk.status, 0) << bulk.output;
+  const Json document = Json::parse(bulk.output);
+  for (const char* backend : {"slab", "slub", "slob", "slqb"})
+    EXPECT_GT(median_of(document, std::string(backend) + " (C ABI)", "cycles_per_object"), 0);
+  EXPECT_GT(median_of(document, "rseq array pair, called", "cycles_per_object"), 0);
+  const std::string figures = document["figures"].dump();
+  EXPECT_NE(figures.find("(C ABI)) to fastest malloc (glibc)"), std::string::npos) << figures;
+  EXPECT_NE(figures.find("(C ABI)) to the called floor"), std::string::npos) << figures;
+  EXPECT_EQ(run("hackbench --rounds 1 --loops 20 --abi --backend slub").status, 0);
+}
+
 TEST(Cli, RivalsPassObjectsBetweenThreads) {
   const Outcome remote = run("remote --rounds 1 --bulk 8 --backend slab --rivals glibc");
   ASSERT_EQ(remote.status, 0) << remote.output;
