@@ -20,9 +20,9 @@ class CacheFront {
 
   // ---- Single objects ----
   KMEM_FAST void* alloc(gfp_t gfp) noexcept {
-    void* object = backend_.alloc(gfp);
+    void* object = backend_.alloc_fast();
     if ((gfp & gfp::zero) != 0 || object == nullptr) [[unlikely]]
-      return finish(object, gfp);
+      return alloc_rest(object, gfp);
     return object;
   }
 
@@ -133,6 +133,11 @@ class CacheFront {
 
   // Cold ends of the entry points
   // -------------------------------------------------------------------
+
+  // The one call that a fast path may end in, so that it has nothing to save around it.
+  KMEM_SLOW void* alloc_rest(void* object, gfp_t gfp) noexcept {
+    return finish(object != nullptr ? object : backend_.alloc(gfp), gfp);
+  }
 
   // Zeroes, or says that there is no memory.
   KMEM_SLOW void* finish(void* object, gfp_t gfp) noexcept {

@@ -33,6 +33,7 @@ concept SlabBackend = requires(B b, const B c, const CacheSpec& spec, gfp_t gfp,
   { b.geometry() } noexcept -> std::same_as<const Geometry&>;
 
   { b.alloc(gfp) } noexcept -> std::same_as<void*>;  // nullptr: no memory
+  { b.alloc_fast() } noexcept -> std::same_as<void*>;  // nullptr: nothing at hand, see alloc()
   { b.alloc_node(gfp, node) } noexcept -> std::same_as<void*>;
   { b.alloc_bulk(gfp, n, objects) } noexcept -> std::same_as<bool>;  // all or nothing; true for 0
   // page is page_of(object): it belongs to this cache and object is at an object's start. Cheap,

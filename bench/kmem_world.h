@@ -30,10 +30,10 @@ struct KmemWorld {
     return cache->alloc_node(gfp, node);
   }
   KMEM_FAST static void free(Cache* cache, void* object) { cache->free(object); }
-  static bool alloc_bulk(Cache* cache, gfp_t gfp, std::size_t n, void** objects) {
+  KMEM_FAST static bool alloc_bulk(Cache* cache, gfp_t gfp, std::size_t n, void** objects) {
     return cache->alloc_bulk(gfp, n, objects);
   }
-  static void free_bulk(Cache* cache, std::size_t n, void** objects) {
+  KMEM_FAST static void free_bulk(Cache* cache, std::size_t n, void** objects) {
     cache->free_bulk(n, objects);
   }
   static bool alloc_bulk_generic(Cache* cache, gfp_t gfp, std::size_t n, void** objects) {

@@ -160,7 +160,7 @@ template <class Policy>
 void Cache<Policy>::free_bulk_local(std::size_t n, void** objects, int node) noexcept {
   const std::size_t put =
       cpus_.template fast_put<array_field>(objects, n, static_cast<unsigned>(node));
-  if constexpr (Policy::counts_fast_paths) count(Event::free_hit, put);
+  note(Event::free_hit, put);
   if (put != n) free_bulk_overflow(n, objects, put, node);
 }
 

@@ -31,7 +31,6 @@ bool Cache<Policy>::create(const CacheSpec& spec) noexcept {
   const Geometry& geometry = layout_.geometry;
   if (geometry.objects == 0) return false;
   objects_ = geometry.objects;
-  objects_bytes_ = static_cast<std::uint32_t>(objects_ * geometry.slot_bytes);
   divider_ = ObjectDivider(static_cast<std::uint32_t>(geometry.slot_bytes));
   keeps_empty_slabs_ = (spec.flags & slab_flag::typesafe_by_rcu) != 0;
   node_count_ = nodes::count();

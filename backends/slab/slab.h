@@ -170,10 +170,13 @@ class Cache {
   const Geometry& geometry() const noexcept { return layout_.geometry; }
 
   KMEM_FAST void* alloc(gfp_t gfp) noexcept {
+    void* object = alloc_fast();
+    return object != nullptr ? object : alloc_slow(gfp);
+  }
+  // From the CPU alone; nullptr: alloc() knows further places.
+  KMEM_FAST void* alloc_fast() noexcept {
     void* object = cpus_.template fast_pop<array_field>();
-    if (object == nullptr) [[unlikely]]
-      return alloc_slow(gfp);
-    if constexpr (Policy::counts_fast_paths) count(Event::alloc_hit);
+    if (object != nullptr) note(Event::alloc_hit);
     return object;
   }
 
@@ -182,12 +185,12 @@ class Cache {
     const percpu::Push push = cpus_.template fast_push<array_field>(object, page->node);
     if (push != percpu::Push::done) [[unlikely]]
       return free_slow(object, page, push);
-    if constexpr (Policy::counts_fast_paths) count(Event::free_hit);
+    note(Event::free_hit);
   }
 
   KMEM_FAST bool alloc_bulk(gfp_t gfp, std::size_t n, void** objects) noexcept {
     const std::size_t taken = cpus_.template fast_take<array_field>(objects, n);
-    if constexpr (Policy::counts_fast_paths) count(Event::alloc_hit, taken);
+    note(Event::alloc_hit, taken);
     return taken == n || alloc_bulk_slow(gfp, n, objects, taken);
   }
 
@@ -196,26 +199,22 @@ class Cache {
     if (node_count_ != 1) [[unlikely]]
       return free_bulk_by_node(n, objects);
     const std::size_t put = cpus_.template fast_put<array_field>(objects, n, 0);
-    if constexpr (Policy::counts_fast_paths) count(Event::free_hit, put);
+    note(Event::free_hit, put);
     if (put != n) [[unlikely]]
       free_bulk_overflow(n, objects, put, 0);
   }
 
   void* alloc_node(gfp_t gfp, int node) noexcept;
 
-  // Below the first object the offset wraps round and is out of range.
   KMEM_FAST bool owns(const Page* page, const void* object) const noexcept {
     if (page->owner != this) return false;
-    const Page* slab = page->head;
-    const auto offset = static_cast<std::uint32_t>(static_cast<const char*>(object) -
-                                                   pages::address_of(slab) - slab->first_object);
-    return (offset < objects_bytes_) & divider_.divides(offset);
+    return range_of(page->head).holds(object, divider_);
   }
 
   // How many pointers from the front are objects of this cache: cheaper than owns() for each.
   KMEM_FAST std::size_t count_owned(std::size_t n, void* const* objects) const noexcept {
-    const auto objects_bytes = [this](const Page*) -> std::size_t { return objects_bytes_; };
-    return kmem::count_owned(this, divider_, objects_bytes, n, objects);
+    const auto range = [this](const Page* slab) { return range_of(slab); };
+    return kmem::count_owned(this, divider_, range, n, objects);
   }
 
   bool shrink() noexcept;
@@ -348,9 +347,12 @@ class Cache {
   char* first_object(const Page* slab) const noexcept {
     return pages::address_of(slab) + slab->first_object;
   }
-  std::uint32_t number_of(const Page* slab, const void* object) const noexcept {
+  KMEM_FAST ObjectRange range_of(const Page* slab) const noexcept {
+    return {first_object(slab), objects_};
+  }
+  std::uint64_t number_of(const Page* slab, const void* object) const noexcept {
     return divider_.number(
-        static_cast<std::uint32_t>(static_cast<const char*>(object) - first_object(slab)));
+        static_cast<std::size_t>(static_cast<const char*>(object) - first_object(slab)));
   }
   static std::uint8_t* indices(const Page* slab) noexcept {
     return static_cast<std::uint8_t*>(slab->free_list);
@@ -362,11 +364,13 @@ class Cache {
   }
   int here() const noexcept { return home_of(cpus_.node()); }
   void count(Event event, std::uint64_t n = 1) noexcept { counters_.add(cpus_.cpu(), event, n); }
+  KMEM_FAST void note(Event event, std::uint64_t n = 1) noexcept {
+    if constexpr (Policy::counts_fast_paths) count(event, n);
+  }
 
   // First line: the fast paths and owns().
   typename Policy::template Cpus<CpuState> cpus_;
   ObjectDivider divider_;
-  std::uint32_t objects_bytes_ = 0;  // from the first object's start to the last one's end
   unsigned objects_ = 0;
   int node_count_ = 1;
   std::atomic<unsigned> limit_{0};

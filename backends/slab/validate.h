@@ -44,7 +44,7 @@ const char* Cache<Policy>::validate_held(const NodeLists& lists, void* const* ob
       return "I5: an array holds objects of this cache and of its node";
     }
     const Page* slab = page->head;
-    const std::uint32_t number = number_of(slab, objects[i]);
+    const std::uint64_t number = number_of(slab, objects[i]);
     for (std::size_t k = slab->counters; k < objects_; ++k) {
       if (indices(slab)[k] == number) return "I5: an object in an array is in use in its slab";
     }

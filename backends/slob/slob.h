@@ -93,6 +93,7 @@ class Cache {
 
   // There is no path without the lock: fast here means short.
   KMEM_FAST void* alloc(gfp_t gfp) noexcept { return alloc_node(gfp, no_node); }
+  KMEM_FAST void* alloc_fast() noexcept { return nullptr; }  // nothing is at hand without the lock
   void* alloc_node(gfp_t gfp, int node) noexcept;
   void free(void* object, Page* page) noexcept;
   bool alloc_bulk(gfp_t gfp, std::size_t n, void** objects) noexcept;

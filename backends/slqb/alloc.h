@@ -13,7 +13,7 @@ template <class Policy>
 void* Cache<Policy>::alloc_slow(gfp_t gfp) noexcept {
   void* object;
   if (take_any(own_list(), gfp, &object, 1) == 0) return nullptr;
-  if constexpr (Policy::counts_fast_paths) count(Event::alloc);
+  note(Event::alloc);
   return object;
 }
 
@@ -222,7 +222,7 @@ void* Cache<Policy>::alloc_from_node(gfp_t gfp, int node) noexcept {
   void* object;
   if (take_from_node(node_list(node), gfp, &object, 1) != 0 ||
       take_from_new_slab(own_list(), gfp | gfp::thisnode, node, &object, 1) != 0) {
-    if constexpr (Policy::counts_fast_paths) count(Event::alloc);
+    note(Event::alloc);
     return object;
   }
   return (gfp & gfp::thisnode) != 0 ? nullptr : alloc(gfp);

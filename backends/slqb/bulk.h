@@ -23,7 +23,7 @@ bool Cache<Policy>::alloc_bulk_slow(gfp_t gfp, std::size_t n, void** objects,
       free_bulk(taken, objects);
       return false;
     }
-    if constexpr (Policy::counts_fast_paths) count(Event::alloc, got);
+    note(Event::alloc, got);
     taken += got;
   }
   return true;
@@ -40,7 +40,7 @@ std::size_t Cache<Policy>::link_all(std::size_t n, void** objects,
   while (linked < n) {
     const Page* const page = pages::page_of(objects[linked]);
     if (page->owner != this) break;
-    const ObjectRange range{first_object(page->head), objects_bytes_};
+    const ObjectRange range = range_of(page->head);
     void* own_link = nullptr;
     const std::size_t run =
         link_owned(range, divider_, link_offset_, n - linked, objects + linked, own_link);
@@ -87,7 +87,7 @@ void Cache<Policy>::free_bulk_slow(std::size_t n, void** objects, unsigned node,
   for (; n != 0 && objects[0] == lifo.first; ++objects, --n) report_double_free(objects[0]);
   if (n == 0) return;
   n = drop_repeats(n, objects);
-  if constexpr (Policy::counts_fast_paths) count(Event::free, n);
+  note(Event::free, n);
 
   const std::size_t limit = hiwater(), batch = freebatch();
   const std::size_t total = n + reinterpret_cast<std::uintptr_t>(lifo.second);
@@ -135,7 +135,7 @@ void Cache<Policy>::free_bulk_by_node(std::size_t n, void** objects) noexcept {
 template <class Policy>
 void Cache<Policy>::free_bulk_remote(std::size_t n, void** objects) noexcept {
   if (n == 0) return;
-  if constexpr (Policy::counts_fast_paths) count(Event::free, n);
+  note(Event::free, n);
   count(Event::free_remote, n);
   while (n != 0) {
     const std::size_t chunk = std::min(n, flush_chunk);

@@ -31,7 +31,6 @@ bool Cache<Policy>::create(const CacheSpec& spec) noexcept {
   link_offset_ = geometry_.link_offset;
   objects_ = geometry_.objects;
   KMEM_ASSERT(objects_ <= max_objects);
-  objects_bytes_ = static_cast<std::uint32_t>(objects_ * geometry_.slot_bytes);
   divider_ = ObjectDivider(static_cast<std::uint32_t>(geometry_.slot_bytes));
   keeps_empty_slabs_ = (spec.flags & slab_flag::typesafe_by_rcu) != 0;
   hiwater_.store(geometry_.limit, std::memory_order_relaxed);

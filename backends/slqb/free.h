@@ -39,7 +39,7 @@ class OwnerChains {
 template <class Policy>
 void Cache<Policy>::free_slow(void* object, Page* page, percpu::Push refusal) noexcept {
   if (refusal == percpu::Push::duplicate) return report_double_free(object);
-  if constexpr (Policy::counts_fast_paths) count(Event::free);
+  note(Event::free);
   Chain chain{object, object, 1};
   if (page->node != cpus_.node()) {
     count(Event::free_remote);

@@ -254,10 +254,13 @@ class Cache {
   const Geometry& geometry() const noexcept { return geometry_; }
 
   KMEM_FAST void* alloc(gfp_t gfp) noexcept {
+    void* object = alloc_fast();
+    return object != nullptr ? object : alloc_slow(gfp);
+  }
+  // From the CPU alone; nullptr: alloc() knows further places.
+  KMEM_FAST void* alloc_fast() noexcept {
     void* object = cpus_.template fast_pop<lifo_field>(link_offset_);
-    if (object == nullptr) [[unlikely]]
-      return alloc_slow(gfp);
-    if constexpr (Policy::counts_fast_paths) count(Event::alloc);
+    if (object != nullptr) note(Event::alloc);
     return object;
   }
 
@@ -268,13 +271,13 @@ class Cache {
         cpus_.template fast_push<lifo_field>(object, object, std::uint64_t{1}, node, link_offset_);
     if (push != percpu::Push::done) [[unlikely]]
       return free_slow(object, page, push);
-    if constexpr (Policy::counts_fast_paths) count(Event::free);
+    note(Event::free);
   }
 
   KMEM_FAST bool alloc_bulk(gfp_t gfp, std::size_t n, void** objects) noexcept {
     const std::size_t most = n < cut_most ? n : cut_most;
     const std::size_t taken = cpus_.template fast_take<lifo_field>(objects, most, link_offset_);
-    if constexpr (Policy::counts_fast_paths) count(Event::alloc, taken);
+    note(Event::alloc, taken);
     return taken == n || alloc_bulk_slow(gfp, n, objects, taken);
   }
 
@@ -299,24 +302,20 @@ class Cache {
                        objects[0], objects[n - 1], std::uint64_t{n}, std::uint64_t{node},
                        link_offset_) != percpu::Push::done) [[unlikely]]
       return free_bulk_slow(n, objects, node, first_link);
-    if constexpr (Policy::counts_fast_paths) count(Event::free, n);
+    note(Event::free, n);
   }
 
   void* alloc_node(gfp_t gfp, int node) noexcept;
 
-  // Below the first object the offset wraps round and is out of range.
   KMEM_FAST bool owns(const Page* page, const void* object) const noexcept {
     if (page->owner != this) return false;
-    const Page* slab = page->head;
-    const auto offset = static_cast<std::uint32_t>(static_cast<const char*>(object) -
-                                                   pages::address_of(slab) - slab->first_object);
-    return (offset < objects_bytes_) & divider_.divides(offset);
+    return range_of(page->head).holds(object, divider_);
   }
 
   // How many pointers from the front are objects of this cache: cheaper than owns() for each.
   KMEM_FAST std::size_t count_owned(std::size_t n, void* const* objects) const noexcept {
-    const auto objects_bytes = [this](const Page*) -> std::size_t { return objects_bytes_; };
-    return kmem::count_owned(this, divider_, objects_bytes, n, objects);
+    const auto range = [this](const Page* slab) { return range_of(slab); };
+    return kmem::count_owned(this, divider_, range, n, objects);
   }
 
   bool shrink() noexcept;
@@ -435,6 +434,9 @@ class Cache {
   char* first_object(const Page* slab) const noexcept {
     return pages::address_of(slab) + slab->first_object;
   }
+  KMEM_FAST ObjectRange range_of(const Page* slab) const noexcept {
+    return {first_object(slab), objects_};
+  }
   // A batch, or what there is of it.
   Chain cut_batch(Chain& chain) const noexcept {
     const std::size_t batch = freebatch();
@@ -443,11 +445,13 @@ class Cache {
   std::size_t hiwater() const noexcept { return hiwater_.load(std::memory_order_relaxed); }
   std::size_t freebatch() const noexcept { return freebatch_.load(std::memory_order_relaxed); }
   void count(Event event, std::uint64_t n = 1) noexcept { counters_.add(cpus_.cpu(), event, n); }
+  KMEM_FAST void note(Event event, std::uint64_t n = 1) noexcept {
+    if constexpr (Policy::counts_fast_paths) count(event, n);
+  }
 
   // First line: the fast paths and owns(), up to the gate that cpus_ starts with.
   std::size_t link_offset_ = 0;
   ObjectDivider divider_;
-  std::uint32_t objects_bytes_ = 0;  // from the first object's start to the last one's end
   int node_count_ = 1;
   unsigned objects_ = 0;
   bool keeps_empty_slabs_ = false;  // TYPESAFE_BY_RCU

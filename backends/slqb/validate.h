@@ -176,8 +176,9 @@ void Cache<Policy>::visit_live(Page* slab, LiveVisitor visit, void* context) noe
     PageLock lock(owner_of(slab));
     std::size_t free_objects = objects_ - slab->counters;
     for (void* object = slab->free_list; free_objects != 0; --free_objects) {
-      const std::uint32_t i =
-          divider_.number(static_cast<std::uint32_t>(static_cast<char*>(object) - first));
+      const std::uint64_t i =
+          divider_.number(static_cast<std::size_t>(static_cast<char*>(object) - first));
+      if (i >= objects_) break;  // a link was overwritten
       is_free[i / 64] |= std::uint64_t{1} << (i % 64);
       object = load_link(object, link_offset_);
     }

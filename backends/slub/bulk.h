@@ -120,8 +120,8 @@ std::size_t Cache<Policy>::take_objects(Page* slab, void** out, std::size_t want
 
 template <class Policy>
 std::size_t Cache<Policy>::count_owned(std::size_t n, void* const* objects) const noexcept {
-  const auto objects_bytes = [this](const Page* slab) { return range_of(slab).bytes; };
-  return kmem::count_owned(this, divider_, objects_bytes, n, objects);
+  const auto range = [this](const Page* slab) { return range_of(slab); };
+  return kmem::count_owned(this, divider_, range, n, objects);
 }
 
 // ---- Free ---------------------------------------------------------------------------------------

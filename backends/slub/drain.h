@@ -240,7 +240,7 @@ Page* Cache<Policy>::pin_next(Node& node, Page* slab) noexcept {
 struct ObjectSet {
   static constexpr unsigned words = (max_objects + 64) / 64;
   std::uint64_t bits[words] = {};
-  bool insert(unsigned number) noexcept {  // false: it is there already
+  bool insert(std::uint64_t number) noexcept {  // false: it is there already
     const std::uint64_t bit = std::uint64_t{1} << number % 64;
     const bool fresh = (bits[number / 64] & bit) == 0;
     bits[number / 64] |= bit;
@@ -257,7 +257,7 @@ void Cache<Policy>::visit_live(Page* slab, LiveVisitor visit, void* context) noe
   const SlabState state = state_of(slab);
   void* object = state.free_list;
   for (unsigned i = 0; i < state.objects() && object != nullptr && is_object(slab, object); ++i) {
-    free.insert(divider_.number(offset_in(slab, object)));
+    free.insert(number_of(slab, object));
     object = load_link(object, link_);
   }
   for (unsigned i = 0; i < state.objects(); ++i) {
@@ -366,7 +366,7 @@ const char* Cache<Policy>::validate_slab(const Page* slab, void* cpu_objects) co
   for (int which = 0; which < 2; ++which) {
     for (void* object = heads[which]; object != nullptr; object = load_link(object, link_)) {
       if (!is_object(slab, object)) return "U2: every link is an object of its slab";
-      if (!seen.insert(divider_.number(offset_in(slab, object)))) {
+      if (!seen.insert(number_of(slab, object))) {
         return "U2: no object is on a free list twice";
       }
       ++lengths[which];

@@ -163,10 +163,13 @@ class Cache {
   const Geometry& geometry() const noexcept { return geometry_; }
 
   KMEM_FAST void* alloc(gfp_t gfp) noexcept {
+    void* object = alloc_fast();
+    return object != nullptr ? object : alloc_slow(gfp, no_node);
+  }
+  // From the CPU alone; nullptr: alloc() knows further places.
+  KMEM_FAST void* alloc_fast() noexcept {
     void* object = cpus_.template fast_pop<cpu_list>(link_);
-    if (object == nullptr) [[unlikely]]
-      return alloc_slow(gfp, no_node);
-    note(Event::alloc_fastpath);
+    if (object != nullptr) note(Event::alloc_fastpath);
     return object;
   }
 
@@ -191,12 +194,9 @@ class Cache {
 
   void* alloc_node(gfp_t gfp, int node) noexcept;
 
-  // The tail of a slab is shorter than a slot: whatever divides and fits is an object.
   KMEM_FAST bool owns(const Page* page, const void* object) const noexcept {
     if (page->owner != this) return false;
-    const Page* slab = page->head;
-    const std::uint32_t offset = offset_in(slab, object);
-    return offset + slot_bytes_ <= pages::block_bytes(slab) && divider_.divides(offset);
+    return range_of(page->head).holds(object, divider_);
   }
 
   // Checks and frees in one pass, from the front, up to what needs a closer look; returns how many.
@@ -299,7 +299,7 @@ class Cache {
   // Small helpers
   // The tail of a slab is shorter than a slot.
   KMEM_FAST ObjectRange range_of(const Page* slab) const noexcept {
-    return {pages::address_of(slab), pages::block_bytes(slab) - slot_bytes_ + 1};
+    return {pages::address_of(slab), objects_of(slab)};
   }
   Node& node_at(int number) const noexcept {
     if constexpr (embeds_node) {
@@ -321,8 +321,9 @@ class Cache {
   void* object_at(const Page* slab, unsigned number) const noexcept {
     return pages::address_of(slab) + number * slot_bytes_;
   }
-  std::uint32_t offset_in(const Page* slab, const void* object) const noexcept {
-    return static_cast<std::uint32_t>(static_cast<const char*>(object) - pages::address_of(slab));
+  std::uint64_t number_of(const Page* slab, const void* object) const noexcept {
+    return divider_.number(
+        static_cast<std::size_t>(static_cast<const char*>(object) - pages::address_of(slab)));
   }
   bool is_object(const Page* slab, const void* object) const noexcept {
     return owns(pages::page_of(object), object) && pages::page_of(object)->head == slab;

@@ -60,8 +60,10 @@ KMEM_FAST Page* page_of(const void* pointer) noexcept {
 inline bool is_null_page(const Page* page) noexcept { return page == arena.map; }
 
 inline char* address_of(const Page* page) noexcept {
-  return reinterpret_cast<char*>(arena.base) +
-         (static_cast<std::size_t>(page - arena.map) << page_shift);
+  // One shift: by the bytes of a page to a byte of its descriptor.
+  const auto offset =
+      reinterpret_cast<std::uintptr_t>(page) - reinterpret_cast<std::uintptr_t>(arena.map);
+  return reinterpret_cast<char*>(arena.base + offset * (page_bytes / sizeof(Page)));
 }
 // The page whose link is on a list.
 inline Page* from_link(ListNode* link) noexcept {

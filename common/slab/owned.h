@@ -13,32 +13,28 @@
 
 namespace kmem {
 
-// Where the objects of one slab are: from the first one's start to beyond the last one's.
+// The objects of one slab.
 struct ObjectRange {
   const char* first;
-  std::size_t bytes;
+  std::size_t count;
 
   KMEM_FAST bool holds(const void* object, const ObjectDivider& divider) const noexcept {
-    // Below the first object the offset wraps round and is out of range.
-    const auto offset = static_cast<std::size_t>(static_cast<const char*>(object) - first);
-    return offset < bytes && divider.divides(static_cast<std::uint32_t>(offset));
+    return divider.number(static_cast<std::size_t>(static_cast<const char*>(object) - first)) <
+           count;
   }
 };
 
 // How many pointers from the front are objects of the cache owner, as its owns() would find each,
-// and none the one before it again. objects_bytes(slab): from the slab's first object to its last
-// one's end.
-template <class ObjectsBytes>
-inline std::size_t count_owned(const void* owner, const ObjectDivider& divider,
-                               ObjectsBytes objects_bytes, std::size_t n,
-                               void* const* objects) noexcept {
+// and none the one before it again. range_of(slab) is its ObjectRange.
+template <class RangeOf>
+inline std::size_t count_owned(const void* owner, const ObjectDivider& divider, RangeOf range_of,
+                               std::size_t n, void* const* objects) noexcept {
   std::size_t owned = 0;
   const void* previous = nullptr;
   while (owned < n) {
     const pages::Page* page = pages::page_of(objects[owned]);
     if (page->owner != owner) return owned;
-    const pages::Page* slab = page->head;
-    const ObjectRange range{pages::address_of(slab) + slab->first_object, objects_bytes(slab)};
+    const ObjectRange range = range_of(page->head);
     const std::size_t before = owned;
     for (; owned < n; ++owned) {
       const void* const object = objects[owned];

@@ -2,6 +2,7 @@
 // backends share. All sizes are in bytes.
 #pragma once
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
@@ -85,22 +86,30 @@ struct KmallocClasses {
   bool by_header;  // SLOB: kmalloc() is the design's own, with a header
 };
 
-// An object's number in its slab without a division: exact for offsets below 2^32.
+// An object's number in its slab without a division: the offset times the inverse of the slot's odd
+// part, and its power of two rotated out. Exact where a slot starts; anywhere else, and for an
+// offset that wrapped below the first slot, beyond 2^41 and so beyond the objects of any slab
+// (slots of at most 2^22 bytes, slabs of at most as many): one comparison tells both.
 class ObjectDivider {
  public:
   ObjectDivider() noexcept = default;
   explicit ObjectDivider(std::uint32_t slot_bytes) noexcept
-      : inverse_(~std::uint64_t{0} / slot_bytes + 1) {}
-  std::uint32_t number(std::uint32_t offset) const noexcept {
-    return static_cast<std::uint32_t>((static_cast<unsigned __int128>(inverse_) * offset) >> 64);
-  }
-  // Whether offset is a multiple of the slot: the low half of the product is below the inverse.
-  KMEM_FAST bool divides(std::uint32_t offset) const noexcept {
-    return inverse_ * offset < inverse_;
+      : twos_(std::countr_zero(slot_bytes)), inverse_(inverse_of(slot_bytes >> twos_)) {}
+  KMEM_FAST std::uint64_t number(std::uint64_t offset) const noexcept {
+    return std::rotr(offset * inverse_, twos_);
   }
 
  private:
-  std::uint64_t inverse_ = 1;  // 2^64 / slot, rounded up
+  // Modulo 2^64, by Newton's iteration: an odd number is its own inverse modulo 8, and each step
+  // doubles the bits that are right.
+  static constexpr std::uint64_t inverse_of(std::uint64_t odd) noexcept {
+    std::uint64_t inverse = odd;
+    for (int bits = 3; bits < 64; bits *= 2) inverse *= 2 - odd * inverse;
+    return inverse;
+  }
+
+  int twos_ = 0;
+  std::uint64_t inverse_ = 1;
 };
 
 }  // namespace kmem
