@@ -24,7 +24,7 @@ struct Job {
   Work work = Work::bulk;
   std::uint32_t threads = 1;  // that do the same at once, or are shared out among the roles
   std::uint64_t object_bytes = 256;
-  std::uint64_t live_objects = 0;  // beside those of a turn; footprint: at the peak
+  std::uint64_t live_objects = 0;  // beside those of a turn, on each thread; footprint: at the peak
   std::uint64_t seed = 1;
   std::uint32_t groups = 1, pairs = 1;  // hackbench: senders, and as many receivers, of a group
   std::uint64_t message_bytes = 100;    // hackbench
@@ -36,6 +36,11 @@ static_assert(std::is_trivially_copyable_v<Job>);
 // as a bulk call's caller has it; generic: the library's loop; optimized: the backend's own path.
 enum class BulkPath : std::uint32_t { single, stored, generic, optimized };
 const char* text(BulkPath path) noexcept;
+
+// As a batch: each of another size, drawn from 1 to random_batch_most, so that no branch predictor
+// learns it.
+inline constexpr std::uint64_t random_batch = 0;
+inline constexpr std::uint64_t random_batch_most = 128;
 
 struct Turn {
   BulkPath path = BulkPath::single;

@@ -80,7 +80,8 @@ int run_program(int argc, const char* const* argv) {
     OutputFile output(settings->output);
     std::optional<OutputFile> html;
     if (!settings->html.empty()) html.emplace(settings->html);
-    const Report report = run(*settings);
+    Report report = run(*settings);
+    tell_noise(report);
     if (html) html->write(as_html(report));
     output.write(formatted(report, settings->format));
     return report.failed ? status_failed : status_measured;

@@ -6,6 +6,7 @@
 #include <boost/program_options.hpp>
 #include <map>
 
+#include "bench/loop.h"
 #include "bench/option_values.h"
 #include "common/pages/page.h"
 
@@ -60,6 +61,7 @@ struct Option {
 
 constexpr std::size_t kmalloc_max_bytes = pages::max_block_bytes;
 constexpr std::size_t batch_max = 65536;
+constexpr std::size_t working_set_max = std::size_t{1} << 40;
 
 void set_format(Settings& s, const std::string& option, const std::string& text) {
   static constexpr const char* names[] = {"table", "csv", "json"};
@@ -82,6 +84,14 @@ void add_rival(Settings& s, const std::string& option, const std::string& text) 
     throw BadRequest(fmt::format(
         "{}: '{}': a file to preload may have neither space nor colon in its path", option, path));
   s.rival_files.emplace_back(text.substr(0, equals), std::move(path));
+}
+
+// Numbers; for the subcommand bulk also the word random.
+void set_batches(Settings& s, const std::string& option, const std::string& text) {
+  for (const std::string& name : parse_names(option, text)) {
+    const bool random = name == "random" && s.command == "bulk";
+    s.batches.push_back(random ? random_batch : parse_unsigned(option, name, 1, batch_max));
+  }
 }
 
 void set_threads(Settings& s, const std::string& option, const std::string& text) {
@@ -126,8 +136,13 @@ constexpr Option options[] = {
   {"size", "BYTES[,..]", "256; footprint: 64; geometry, fastpath: of kmalloc",
    "object sizes", in_bulk | in_geometry | in_remote | in_fastpath | in_footprint,
    [](S s, T o, T t) { s.sizes = parse_unsigned_list(o, t, 1, kmalloc_max_bytes); }},
-  {"bulk", "N[,..]", "1,2,3,4,8,16,30,..,250; remote: 1,32,128", "batch sizes",
-   in_bulk | in_remote, [](S s, T o, T t) { s.batches = parse_unsigned_list(o, t, 1, batch_max); }},
+  {"bulk", "N[,..]", "1,2,3,4,8,16,30,..,250; remote: 1,32,128",
+   "batch sizes; bulk: also random, each drawn from 1 to 128", in_bulk | in_remote, set_batches},
+  {"working-set", "BYTES[,..]", "none",
+   "free the oldest of so many bytes of live objects, not the newest batch",
+   in_bulk, [](S s, T o, T t) { s.working_sets = parse_unsigned_list(o, t, 1, working_set_max); }},
+  {"published", "", "", "the published table whole, below (socket, node: always)",
+   in_bulk | in_fastpath | in_socket | in_node, [](S s, T, T) { s.published = true; }},
   {"abi", "", "", "also the backends through the C interface of their shared libraries",
    in_bulk | in_remote | in_hackbench | in_socket, [](S s, T, T) { s.abi = true; }},
   {"steps", "", "", "batches of 1, 2, 4, .., 1024 too (always with the default batches)",
@@ -141,7 +156,7 @@ constexpr Option options[] = {
   {"seconds", "S", "no limit", "stop after the round in which this time is over",
    in_bulk | in_replay | in_remote | in_fastpath | in_hackbench | in_socket | in_node,
    [](S s, T o, T t) { s.seconds = parse_seconds(o, t); }},
-  {"seed", "N", "1", "of random choices (only footprint makes any)",
+  {"seed", "N", "1", "of random choices (footprint; bulk: random batches, working sets)",
    in_bulk | in_replay | in_footprint,
    [](S s, T o, T t) { s.seed = parse_unsigned(o, t, 0, UINT64_MAX); }},
   {"groups", "N", "1", "groups of senders and receivers (the kernel's tool: 10)",

@@ -25,13 +25,15 @@ struct Settings {
   double patience_seconds = 60;                                  // with a rival's process
   std::string policy;                                            // empty: the subcommand's own
   std::vector<std::size_t> sizes;
-  std::vector<std::size_t> batches;
-  bool abi = false;                     // the backends through their shared libraries too
-  bool steps = false;                   // always when no batches are told
-  unsigned threads = 1;                 // the first of:
-  std::vector<unsigned> thread_counts;  // empty: the subcommand's own
-  std::size_t rounds = 0;               // 0: the subcommand's own
-  double seconds = 0;                   // 0: no limit
+  std::vector<std::size_t> batches;       // random_batch among them: of drawn sizes
+  std::vector<std::size_t> working_sets;  // empty: none
+  bool published = false;                 // their table as well
+  bool abi = false;                       // the backends through their shared libraries too
+  bool steps = false;                     // always when no batches are told
+  unsigned threads = 1;                   // the first of:
+  std::vector<unsigned> thread_counts;    // empty: the subcommand's own
+  std::size_t rounds = 0;                 // 0: the subcommand's own
+  double seconds = 0;                     // 0: no limit
   std::uint64_t seed = 1;
   Format format = Format::table;
   std::string output, html;  // empty: standard output; none

@@ -19,6 +19,29 @@ double binomial_cdf(std::size_t n, std::size_t k) noexcept {
 }
 
 constexpr double tail_max = 0.025;  // on each side
+constexpr double scatter_max = 0.25, drift_max = 0.15;
+constexpr std::size_t rounds_to_judge = 8;
+
+double middle_of(std::span<const double> sorted) noexcept {
+  const std::size_t n = sorted.size();
+  return (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
+}
+
+double median_of(std::span<const double> values) {
+  std::vector<double> sorted(values.begin(), values.end());
+  std::sort(sorted.begin(), sorted.end());
+  return middle_of(sorted);
+}
+
+// How far the rounds disagree. They are two at least, and the median is above zero.
+void add_disagreement(Estimate& result, std::span<const double> values,
+                      std::span<const double> sorted) {
+  const std::size_t half = values.size() / 2;
+  const double low = middle_of(sorted.first(half)), high = middle_of(sorted.last(half));
+  result.scatter = (high - low) / result.median;
+  const double before = median_of(values.first(half)), after = median_of(values.last(half));
+  result.drift = std::abs(after - before) / result.median;
+}
 
 }  // namespace
 
@@ -36,7 +59,8 @@ Estimate estimate(std::span<const double> values) {
   std::vector<double> sorted(values.begin(), values.end());
   std::sort(sorted.begin(), sorted.end());
   const std::size_t n = sorted.size();
-  result.median = (sorted[(n - 1) / 2] + sorted[n / 2]) / 2;
+  result.median = middle_of(sorted);
+  if (n >= 2 && result.median > 0) add_disagreement(result, values, sorted);
   const std::size_t rank = median_interval_rank(n);
   result.low = sorted[rank];
   result.high = sorted[n - 1 - rank];
@@ -58,7 +82,13 @@ std::vector<double> ratios(std::span<const double> a, std::span<const double> b)
   return result;
 }
 
+bool too_noisy(const Estimate& value) noexcept {
+  return value.rounds >= rounds_to_judge &&
+         (value.scatter > scatter_max || value.drift > drift_max);
+}
+
 Verdict verdict(const Estimate& ratio) noexcept {
+  if (too_noisy(ratio)) return Verdict::too_noisy;
   if (ratio.coverage < 1 - 2 * tail_max) return Verdict::cannot_tell;
   if (ratio.high < 1) return Verdict::faster;
   if (ratio.low > 1) return Verdict::slower;
@@ -71,6 +101,8 @@ const char* text(Verdict verdict) noexcept {
       return "faster";
     case Verdict::slower:
       return "slower";
+    case Verdict::too_noisy:
+      return "too noisy";
     case Verdict::cannot_tell:
       break;
   }
@@ -78,6 +110,7 @@ const char* text(Verdict verdict) noexcept {
 }
 
 Reached reached(const Estimate& value, double target) noexcept {
+  if (too_noisy(value)) return Reached::too_noisy;
   if (value.coverage < 1 - 2 * tail_max) return Reached::cannot_tell;
   if (value.high <= target) return Reached::reached;
   if (value.low > target) return Reached::missed;
@@ -90,6 +123,8 @@ const char* text(Reached reached) noexcept {
       return "reached";
     case Reached::missed:
       return "missed";
+    case Reached::too_noisy:
+      return "too noisy";
     case Reached::cannot_tell:
       break;
   }

@@ -24,6 +24,8 @@ void add_estimate(Json& json, const Estimate& value) {
   json["high"] = value.high;
   json["rounds"] = value.rounds;
   json["coverage"] = value.coverage;
+  json["scatter"] = value.scatter;
+  json["drift"] = value.drift;
 }
 
 Json result_json(const Result& result) {

@@ -67,6 +67,9 @@ struct Report {
   bool failed = false;         // measured, but what was checked does not hold: exit 1
 };
 
+// A line about the comparisons that are too noisy for a verdict, if there are any.
+void tell_noise(Report& report);
+
 std::string as_table(const Report& report);
 std::string as_json(const Report& report);
 std::string as_csv(const Report& report);

@@ -10,7 +10,9 @@
 #include "bench/published.h"
 #include "bench/runner.h"
 #include "bench/workloads/bulk_figures.h"
+#include "bench/workloads/bulk_tables.h"
 #include "bench/workloads/comparison.h"
+#include "bench/workloads/published_tables.h"
 #include "bench/workloads/workloads.h"
 
 namespace kmem::bench {
@@ -36,14 +38,23 @@ struct Entry {
 // All that competes at one size; floors included, so that they share the rounds.
 class BulkRun {
  public:
-  BulkRun(const Settings& settings, std::size_t bytes, Report& report)
-      : settings_(settings), bytes_(bytes), report_(report), list_floor_(bytes), figures_(bytes) {}
+  // working_set: bytes; 0: only what is hot in the caches is used.
+  BulkRun(const Settings& settings, std::size_t bytes, std::size_t working_set, Report& report)
+      : settings_(settings),
+        bytes_(bytes),
+        working_set_(working_set),
+        report_(report),
+        first_result_(report.results.size()),
+        list_floor_(bytes),
+        figures_(bytes) {}
 
   void add(const Contender& contender) {
     Job job;
     job.work = Work::bulk;
     job.threads = settings_.threads;
     job.object_bytes = bytes_;
+    job.seed = settings_.seed;
+    if (working_set_ != 0) job.live_objects = std::max<std::size_t>(working_set_ / bytes_, 1);
     Entry entry;
     entry.name = contender.name();
     entry.kind = contender.kind();
@@ -53,22 +64,11 @@ class BulkRun {
   }
   void measure(std::size_t batch, const RoundLimits& limits, Progress& progress);
   void measure_steps(const RoundLimits& limits, Progress& progress);
-  void add_tables() const;
-  void add_rival_table() const;
-  void add_figures() const { figures_.report_to(report_); }
+  void report_to_tables() const;
 
  private:
-  struct Row {
-    std::size_t batch;
-    Estimate generic, optimized, ratio;
-  };
-
-  Params params(std::size_t batch, const char* path) const {
-    return {{"bulk", static_cast<std::int64_t>(batch)},
-            {"path", path},
-            {"size", static_cast<std::int64_t>(bytes_)},
-            {"threads", static_cast<std::int64_t>(settings_.threads)}};
-  }
+  bool is_hot() const noexcept { return working_set_ == 0; }
+  Params params(std::size_t batch, const char* path) const;
   std::vector<Competitor> competitors(std::size_t batch, bool with_single);
   void add_floors(std::vector<Competitor>& all, std::size_t batch);
   void add_ratios(std::size_t batch, const std::vector<Competitor>& all,
@@ -78,8 +78,9 @@ class BulkRun {
                         const char* path_name) const;
 
   const Settings& settings_;
-  std::size_t bytes_;
+  std::size_t bytes_, working_set_;
   Report& report_;
+  std::size_t first_result_;
   std::vector<Entry> entries_;
   PointerCopyFloor copy_floor_;
   ThreadListFloor list_floor_;
@@ -87,8 +88,19 @@ class BulkRun {
   std::size_t copy_floor_at_ = 0, called_floor_at_ = 0;  // among the competitors; 0: none
   BulkFigures figures_;
   bool single_measured_ = false;
-  std::vector<std::vector<Row>> rows_;  // by entry
+  std::vector<BulkRows> rows_;  // by entry
 };
+
+Params BulkRun::params(std::size_t batch, const char* path) const {
+  const ParamValue bulk = batch == random_batch ? ParamValue(batch_name(batch))
+                                                : ParamValue(static_cast<std::int64_t>(batch));
+  Params params = {{"bulk", bulk},
+                   {"path", path},
+                   {"size", static_cast<std::int64_t>(bytes_)},
+                   {"threads", static_cast<std::int64_t>(settings_.threads)}};
+  if (!is_hot()) params.emplace_back("working_set", static_cast<std::int64_t>(working_set_));
+  return params;
+}
 
 Competitor BulkRun::competitor(const Entry& entry, std::size_t batch, BulkPath path,
                                const char* path_name) const {
@@ -110,7 +122,7 @@ std::vector<Competitor> BulkRun::competitors(std::size_t batch, bool with_single
     entry.optimized = entry.is_rival() ? entry.generic : add(BulkPath::optimized);
     if (!with_single) continue;
     entry.single = add(BulkPath::single);
-    entry.stored = add(BulkPath::stored);
+    if (is_hot()) entry.stored = add(BulkPath::stored);
   }
   add_floors(all, batch);
   return all;
@@ -118,8 +130,9 @@ std::vector<Competitor> BulkRun::competitors(std::size_t batch, bool with_single
 
 void BulkRun::add_floors(std::vector<Competitor>& all, std::size_t batch) {
   copy_floor_at_ = all.size();
+  const std::size_t copied = batch == random_batch ? random_batch_most / 2 : batch;
   all.push_back({"pointer copy", "floor", params(batch, "floor"),
-                 [=, this] { return copy_floor_.measure(batch, objects_per_turn); }});
+                 [=, this] { return copy_floor_.measure(copied, objects_per_turn); }});
   all.push_back({"TLS list pair", "floor", params(batch, "floor"),
                  [this] { return list_floor_.measure(objects_per_turn); }});
   all.push_back({"rseq array pair", "floor", params(batch, "floor"),
@@ -139,7 +152,7 @@ void BulkRun::measure(std::size_t batch, const RoundLimits& limits, Progress& pr
   const std::vector<Measured> measured = run_rounds(all, limits, progress);
   add_results(report_, all, measured, "object");
   add_ratios(batch, all, measured, with_single);
-  add_to_figures(batch, measured, with_single);
+  if (is_hot()) add_to_figures(batch, measured, with_single);
 }
 
 void BulkRun::add_to_figures(std::size_t batch, const std::vector<Measured>& measured,
@@ -174,7 +187,8 @@ void BulkRun::measure_steps(const RoundLimits& limits, Progress& progress) {
 // optimized path to the first backend's and to each rival's loop, and its single calls to theirs.
 void BulkRun::add_ratios(std::size_t batch, const std::vector<Competitor>& all,
                          const std::vector<Measured>& measured, bool with_single) {
-  rows_.resize(entries_.size());
+  if (rows_.empty())
+    for (const Entry& entry : entries_) rows_.push_back({entry.name, entry.is_rival(), {}});
   const auto add = [&](std::size_t of, std::size_t to) {
     Params with_path = all[of].params;
     with_path.emplace_back("to_path", all[to].params[1].second);
@@ -184,15 +198,15 @@ void BulkRun::add_ratios(std::size_t batch, const std::vector<Competitor>& all,
   };
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const Entry& entry = entries_[i];
-    Row row{batch,
-            estimate(measured[entry.generic].cycles),
-            estimate(measured[entry.optimized].cycles),
-            {}};
+    BulkRow row{batch,
+                estimate(measured[entry.generic].cycles),
+                estimate(measured[entry.optimized].cycles),
+                {}};
     if (!entry.is_rival()) {
       row.ratio = add(entry.optimized, entry.generic);
       if (with_single) {
         add(entry.optimized, entry.single);
-        if (batch == 1) add(entry.optimized, entry.stored);
+        if (batch == 1 && is_hot()) add(entry.optimized, entry.stored);
       }
       if (i > 0) add(entry.optimized, entries_[0].optimized);
       for (const Entry& rival : entries_) {
@@ -201,96 +215,21 @@ void BulkRun::add_ratios(std::size_t batch, const std::vector<Competitor>& all,
         if (with_single) add(entry.single, rival.single);
       }
     }
-    rows_[i].push_back(row);
+    rows_[i].rows.push_back(row);
   }
 }
 
-const published::SlubBulk2015* published_row(std::size_t batch) {
-  for (const auto& row : published::slub_bulk_2015)
-    if (row.batch == batch) return &row;
-  return nullptr;
-}
-
-std::string improvement(const Estimate& ratio) {
-  return fmt::format("{:.1f}", (1 - ratio.median) * 100);
-}
-
-void BulkRun::add_tables() const {
-  for (std::size_t i = 0; i < entries_.size(); ++i) {
-    if (entries_[i].is_rival()) continue;
-    Table table;
-    table.title = fmt::format("{}: {} bytes, cycles for one object allocated and freed",
-                              entries_[i].name, bytes_);
-    table.columns = {"bulk", "generic", "optimized", "improved %", "interval", "optimized is"};
-    const bool compare = entries_[i].name == "slub";
-    if (compare)
-      table.columns.insert(table.columns.end(), {"2015: generic", "optimized", "improved %"});
-    for (const Row& row : rows_[i]) {
-      std::vector<std::string> cells = {
-          fmt::format("{}", row.batch),
-          fmt::format("{:.1f}", row.generic.median),
-          fmt::format("{:.1f}", row.optimized.median),
-          improvement(row.ratio),
-          fmt::format("{:.1f}..{:.1f}", (1 - row.ratio.high) * 100, (1 - row.ratio.low) * 100),
-          text(verdict(row.ratio))};
-      if (const auto* old = published_row(row.batch); compare && old != nullptr) {
-        cells.push_back(fmt::format("{}", old->generic_cycles));
-        cells.push_back(fmt::format("{}", old->optimized_cycles));
-        cells.push_back(fmt::format("{:.1f}", old->improved_percent));
-      }
-      table.rows.push_back(std::move(cells));
-    }
-    if (compare)
-      table.note =
-          "2015: i7-4790K at 4 GHz, single call 42 to 43 cycles; compare shapes, not cycles";
-    report_.tables.push_back(std::move(table));
-  }
-  add_rival_table();
-}
-
-// Each backend's optimized path and each rival's loop, batch by batch.
-void BulkRun::add_rival_table() const {
-  if (std::none_of(entries_.begin(), entries_.end(), [](const Entry& e) { return e.is_rival(); }))
-    return;
-  Table table;
-  table.title = fmt::format("beside the rivals: {} bytes, cycles an object", bytes_);
-  table.columns = {"bulk"};
-  for (const Entry& entry : entries_) table.columns.push_back(entry.name);
-  for (std::size_t i = 0; i < rows_.front().size(); ++i) {
-    std::vector<std::string> cells = {fmt::format("{}", rows_.front()[i].batch)};
-    for (const std::vector<Row>& rows : rows_)
-      cells.push_back(fmt::format("{:.1f}", rows[i].optimized.median));
-    table.rows.push_back(std::move(cells));
-  }
-  table.note = "a rival has no bulk calls: so many mallocs, then so many frees";
-  report_.tables.push_back(std::move(table));
+void BulkRun::report_to_tables() const {
+  std::string what = fmt::format("{} bytes", bytes_);
+  if (!is_hot()) what += fmt::format(", working set {} bytes", working_set_);
+  add_bulk_tables(report_, rows_, what, std::span(report_.results).subspan(first_result_));
+  figures_.report_to(report_);
 }
 
 std::vector<std::size_t> default_batches() {
   std::vector<std::size_t> batches;
   for (const auto& row : published::slub_bulk_2015) batches.push_back(row.batch);
   return batches;
-}
-
-void add_floor_table(Report& report, std::size_t bytes) {
-  Table table;
-  table.title = fmt::format("single calls and floors: {} bytes, cycles an object", bytes);
-  table.columns = {"subject", "bulk", "cycles", "interval"};
-  std::string first_batch;  // the pairs do not depend on it: shown once
-  for (const Result& result : report.results) {
-    const bool single = to_string(result.params[1].second) == "single";
-    const bool of_size = to_string(result.params[2].second) == std::to_string(bytes);
-    if (!of_size || !(single || result.kind == "floor")) continue;
-    if (result.metric != "cycles_per_object") continue;
-    const std::string batch = to_string(result.params[0].second);
-    if (first_batch.empty()) first_batch = batch;
-    if (result.kind == "floor" && result.subject != "pointer copy" && batch != first_batch)
-      continue;
-    table.rows.push_back({result.subject, single ? "-" : batch,
-                          fmt::format("{:.2f}", result.value.median),
-                          fmt::format("{:.2f}..{:.2f}", result.value.low, result.value.high)});
-  }
-  report.tables.push_back(std::move(table));
 }
 
 }  // namespace
@@ -306,8 +245,11 @@ Report run_bulk(const Settings& settings, Progress& progress) {
       settings.sizes.empty() ? std::vector<std::size_t>{default_bytes} : settings.sizes;
   RoundLimits limits;
   limits.rounds = settings.rounds == 0 ? default_rounds : settings.rounds;
+  const std::vector<std::size_t> working_sets =
+      settings.working_sets.empty() ? std::vector<std::size_t>{0} : settings.working_sets;
   const bool with_steps = settings.steps || settings.batches.empty();
-  const std::size_t groups = (batches.size() + (with_steps ? 1 : 0)) * sizes.size();
+  const std::size_t groups =
+      (batches.size() + (with_steps ? 1 : 0)) * sizes.size() * working_sets.size();
   const auto begin_group = [&] {
     if (settings.seconds > 0)
       limits.deadline_ns = now_ns() + static_cast<std::uint64_t>(settings.seconds * 1e9 /
@@ -315,25 +257,25 @@ Report run_bulk(const Settings& settings, Progress& progress) {
   };
   progress.start("bulk", limits.rounds * groups);
   for (const std::size_t bytes : sizes) {
-    BulkRun run(settings, bytes, report);
-    for (const auto& contender : contenders) run.add(*contender);
-    for (const std::size_t batch : batches) {
-      begin_group();
-      run.measure(batch, limits, progress);
+    for (const std::size_t working_set : working_sets) {
+      BulkRun run(settings, bytes, working_set, report);
+      for (const auto& contender : contenders) run.add(*contender);
+      for (const std::size_t batch : batches) {
+        begin_group();
+        run.measure(batch, limits, progress);
+      }
+      if (with_steps) {
+        begin_group();
+        run.measure_steps(limits, progress);
+      }
+      run.report_to_tables();
     }
-    if (with_steps) {
-      begin_group();
-      run.measure_steps(limits, progress);
-    }
-    run.add_tables();
-    add_floor_table(report, bytes);
-    run.add_figures();
   }
   progress.finish();
+  if (settings.published) report.tables.push_back(published_bulk());
   report.closing.push_back(
       "improved %: median over rounds of 1 - optimized/generic, with its 95 % interval; both of "
-      "one "
-      "round, in turn");
+      "one round, in turn");
   return report;
 }
 

@@ -7,6 +7,7 @@
 #include "bench/published.h"
 #include "bench/subjects.h"
 #include "bench/workloads/comparison.h"
+#include "bench/workloads/published_tables.h"
 #include "bench/workloads/workloads.h"
 
 namespace kmem::bench {
@@ -156,6 +157,7 @@ Report run_fastpath(const Settings& settings, Progress& progress) {
   for (const Shape& shape : shapes) report.tables.push_back(run.table(shape));
   Table old = run.table_of_2007();
   if (!old.rows.empty()) report.tables.push_back(std::move(old));
+  if (settings.published) report.tables.push_back(published_fastpath());
   if (settings.has_backend("slob"))
     report.closing.push_back("slob has no per-CPU state: one lock guards its heap");
   return report;

@@ -5,9 +5,9 @@
 
 #include <array>
 
-#include "bench/published.h"
 #include "bench/subjects.h"
 #include "bench/workloads/comparison.h"
+#include "bench/workloads/published_tables.h"
 #include "bench/workloads/workloads.h"
 
 namespace kmem::bench {
@@ -54,21 +54,6 @@ std::string gain(const Estimate& ratio) {
                      (1 - ratio.low) * 100);
 }
 
-Table published_table() {
-  Table table;
-  table.title = "2010: hackbench, kmem_cache_node in a cache line of its own";
-  table.columns = {"machine", "mode", "improvement %"};
-  for (const auto& row : published::node_cacheline_2010)
-    table.rows.push_back({row.machine, row.mode, row.improvement_percent});
-  table.note =
-      "2010: two sockets, inside the kernel, where all processes share the caches; a library's "
-      "caches "
-      "belong to one process, so that only threads can share a line; CPUs of one socket hand a "
-      "line "
-      "over at less cost";
-  return table;
-}
-
 }  // namespace
 
 Report run_node(const Settings& settings, Progress& progress) {
@@ -102,7 +87,7 @@ Report run_node(const Settings& settings, Progress& progress) {
                           text(verdict(ratio))});
   }
   report.tables.push_back(std::move(table));
-  report.tables.push_back(published_table());
+  report.tables.push_back(published_node());
   return report;
 }
 

@@ -4,8 +4,8 @@
 
 #include <fmt/format.h>
 
-#include "bench/published.h"
 #include "bench/workloads/comparison.h"
+#include "bench/workloads/published_tables.h"
 #include "bench/workloads/workloads.h"
 
 namespace kmem::bench {
@@ -41,21 +41,6 @@ Table table_of(Comparison& comparison, const std::vector<Row>& rows) {
   return table;
 }
 
-Table table_of_2008() {
-  Table table;
-  table.title = "2008: socketallocbench, seconds in all";
-  table.columns = {"allocator", "processes", "real", "user", "sys"};
-  for (const auto& row : published::slqb_socketalloc_2008)
-    table.rows.push_back({row.allocator, fmt::format("{}", row.processes),
-                          fmt::format("{:.3f}", row.real_s), fmt::format("{:.3f}", row.user_s),
-                          fmt::format("{:.3f}", row.sys_s)});
-  table.note =
-      "2008: two Core 2 of four CPUs at 3 GHz, real sockets: all that the kernel does for one is "
-      "in "
-      "it, here the allocator's part alone; compare the order of the two, not seconds";
-  return table;
-}
-
 }  // namespace
 
 Report run_socket(const Settings& settings, Progress& progress) {
@@ -82,7 +67,7 @@ Report run_socket(const Settings& settings, Progress& progress) {
   }
   comparison.measure();
   report.tables.push_back(table_of(comparison, rows));
-  report.tables.push_back(table_of_2008());
+  report.tables.push_back(published_socket());
   report.closing.push_back(
       "type-safe caches (filp, TCP) keep their slabs until they are destroyed; objects are reused "
       "at "

@@ -16,6 +16,7 @@ namespace {
 constexpr std::uint64_t arena_bytes_default = std::uint64_t{64} << 30;
 constexpr std::uint64_t arena_bytes_least = 4 * chunk_bytes;
 constexpr std::uint64_t arena_bytes_most = std::uint64_t{16} << 40;
+constexpr std::size_t huge_page_bytes = std::size_t{2} << 20;
 
 struct Chunk {
   std::atomic<std::uint32_t> run_pages;  // written under the lock; read by run_pages() without
@@ -40,11 +41,27 @@ struct Tables {
         chunks(align_up(bytes / chunk_bytes * sizeof(Chunk), page_bytes)) {}
 };
 
-bool reserve_tables(const Tables& size) noexcept {
+// KMEM_HUGE_PAGES of the memory that objects are in and of their page array: a large live set needs
+// fewer TLB entries, a sparse one more memory.
+os::HugePages huge_pages_for_objects() noexcept {
+  constexpr std::uint64_t unset = 2;
+  switch (environment_number("KMEM_HUGE_PAGES", unset, {0, 1})) {
+    case 0:
+      return os::HugePages::never;
+    case 1:
+      return os::HugePages::wherever_possible;
+    default:
+      return os::HugePages::as_system;
+  }
+}
+
+bool reserve_tables(const Tables& size, os::HugePages huge) noexcept {
   using os::Access, os::HugePages;
-  void* base = os::reserve(size.arena, chunk_bytes, Access::read_write, HugePages::as_system);
+  void* base = os::reserve(size.arena, chunk_bytes, Access::read_write, huge);
   if (base == nullptr) return false;
-  void* map = os::reserve(size.map, page_bytes, Access::read_write, HugePages::never);
+  const bool large_map = huge == HugePages::wherever_possible;
+  void* map = os::reserve(size.map, large_map ? huge_page_bytes : page_bytes, Access::read_write,
+                          large_map ? huge : HugePages::never);
   void* states = os::reserve(size.states, page_bytes, Access::read_write, HugePages::never);
   void* table = os::reserve(size.chunks, page_bytes, Access::read_write, HugePages::never);
   if (map == nullptr || states == nullptr || table == nullptr) {
@@ -85,7 +102,8 @@ bool reserve_arena() noexcept {
                                                           {arena_bytes_least, arena_bytes_most}),
                                        chunk_bytes);
   std::size_t bytes = asked;
-  while (!reserve_tables(Tables(bytes))) {
+  const os::HugePages huge = huge_pages_for_objects();
+  while (!reserve_tables(Tables(bytes), huge)) {
     bytes = align_down(bytes / 2, chunk_bytes);
     if (bytes < arena_bytes_least) return false;
   }

@@ -29,6 +29,7 @@ void* reserve(std::size_t bytes, std::size_t align, Access access, HugePages hug
   }
   // Sparse tables must not cost 2 MiB for a few bytes. A kernel without huge pages refuses: fine.
   if (huge == HugePages::never) madvise(start, bytes, MADV_NOHUGEPAGE);
+  if (huge == HugePages::wherever_possible) madvise(start, bytes, MADV_HUGEPAGE);
   return start;
 }
 

@@ -8,7 +8,7 @@
 namespace kmem::pages::os {
 
 enum class Access : std::uint8_t { read, read_write };
-enum class HugePages : std::uint8_t { as_system, never };
+enum class HugePages : std::uint8_t { as_system, never, wherever_possible };
 
 // Address space that reads as zeros and costs memory only where it is written. align is a power of
 // two. nullptr: none to be had.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
@@ -212,6 +213,34 @@ TEST(Cli, RivalsTakePartBesideTheBackends) {
   EXPECT_EQ(to_rival, 2 * (2 + 1));    // batches, and the single calls once
   EXPECT_EQ(rivals, 2 * 2 * (2 + 2));  // metrics; batches, and single and stored once
   EXPECT_GT(median_of(document, "mine", "cycles_per_object"), 0);
+}
+
+TEST(Cli, DrawnBatchesAndWorkingSets) {
+  const Outcome bulk =
+      run("bulk --rounds 1 --bulk 8,random --backend slab,slqb --working-set 16384,1000000 "
+          "--rivals glibc --format json");
+  ASSERT_EQ(bulk.status, 0) << bulk.output;
+  const Json document = Json::parse(bulk.output);
+  std::map<std::string, int> seen;
+  for (const Json& result : document["results"]) {
+    if (result["kind"] == "floor" || result["metric"] != "cycles_per_object") continue;
+    EXPECT_GT(result["median"].get<double>(), 0);
+    ++seen[result["params"]["bulk"].dump() + " of " + result["params"]["working_set"].dump()];
+  }
+  EXPECT_EQ(seen.size(), 4u);
+  EXPECT_EQ(seen["\"random\" of 16384"],
+            seen["8 of 1000000"] - 3);         // single: the first batch alone
+  EXPECT_FALSE(document.contains("figures"));  // they are of what is hot
+}
+
+TEST(Cli, PublishedTablesWhole) {
+  const Outcome bulk = run("bulk --rounds 1 --bulk 1 --backend slob --published");
+  EXPECT_EQ(bulk.status, 0);
+  EXPECT_NE(bulk.output.find("250       102         98         3.9"), std::string::npos)
+      << bulk.output;
+  const Outcome fastpath = run("fastpath --rounds 1 --backend slob --size 8 --published");
+  EXPECT_EQ(fastpath.status, 0);
+  EXPECT_NE(fastpath.output.find("190 to 201"), std::string::npos) << fastpath.output;
 }
 
 TEST(Cli, BackendsTakePartThroughTheirSharedLibraries) {

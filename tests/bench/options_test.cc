@@ -39,6 +39,15 @@ TEST(Options, ValuesByEqualsSignAndByTheNextWord) {
   EXPECT_TRUE(settings.quiet);
 }
 
+TEST(Options, BatchesMayBeDrawn) {
+  const Settings settings =
+      parse({"bulk", "--bulk", "1,random,64", "--working-set", "32768,1048576"});
+  EXPECT_EQ(settings.batches, (std::vector<std::size_t>{1, random_batch, 64}));
+  EXPECT_EQ(settings.working_sets, (std::vector<std::size_t>{32768, 1048576}));
+  EXPECT_TRUE(parse({"bulk"}).working_sets.empty());
+  EXPECT_TRUE(parse({"fastpath", "--published"}).published);
+}
+
 TEST(Options, ReplayTakesFiles) {
   const Settings settings = parse({"replay", "a.txt", "--no-touch", "b.xz"});
   EXPECT_EQ(settings.files, (std::vector<std::string>{"a.txt", "b.xz"}));
@@ -71,6 +80,13 @@ TEST(Options, BadRequestsSayWhatWouldBeRight) {
       {{"bulk", "--size", "0"}, "--size: '0' is not a whole number from 1 to 4194304"},
       {{"bulk", "--size", "4194305"}, "--size: '4194305' is not a whole number from 1 to 4194304"},
       {{"bulk", "--size", "64,"}, "--size: '' is not a whole number from 1 to 4194304"},
+      {{"bulk", "--bulk", "0"}, "--bulk: '0' is not a whole number from 1 to 65536"},
+      {{"bulk", "--bulk", "1,1"}, "--bulk: '1' is named twice; name each once"},
+      {{"remote", "--bulk", "random"}, "--bulk: 'random' is not a whole number from 1 to 65536"},
+      {{"bulk", "--working-set", "0"},
+       "--working-set: '0' is not a whole number from 1 to 1099511627776"},
+      {{"remote", "--published"},
+       "--published does not apply to remote; see kmem-bench remote --help"},
       {{"bulk", "--rounds", "-1"}, "--rounds: '-1' is not a whole number from 1 to 100000"},
       {{"bulk", "--rounds", "99999999999999999999999"},
        "--rounds: '99999999999999999999999' is not a whole number from 1 to 100000"},

@@ -25,6 +25,18 @@ Report sample_report() {
   return report;
 }
 
+TEST(Report, TellsWhatIsTooNoisyForAVerdict) {
+  Report report = sample_report();
+  tell_noise(report);
+  EXPECT_EQ(report.closing.size(), 1u);
+  report.ratios.push_back(report.ratios[0]);
+  report.ratios[1].value.scatter = 0.5;
+  tell_noise(report);
+  ASSERT_EQ(report.closing.size(), 2u);
+  EXPECT_EQ(report.closing[1].rfind("too noisy: 1 of 2 comparisons", 0), 0u);
+  EXPECT_EQ(nlohmann::json::parse(as_json(report))["ratios"][1]["verdict"], "too noisy");
+}
+
 TEST(ReportJson, IsTheContractsDocument) {
   const auto json = nlohmann::json::parse(as_json(sample_report()));
 

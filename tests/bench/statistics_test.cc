@@ -46,10 +46,34 @@ TEST(Statistics, VerdictNeedsAnIntervalWithoutOne) {
   const std::vector<double> lower(10, 0.9), higher(10, 1.1);
   EXPECT_EQ(verdict(estimate(lower)), Verdict::faster);
   EXPECT_EQ(verdict(estimate(higher)), Verdict::slower);
-  std::vector<double> both = lower;
-  both.insert(both.end(), higher.begin(), higher.end());
+  std::vector<double> both;
+  for (int i = 0; i < 10; ++i) both.insert(both.end(), {0.9, 1.1});
   EXPECT_EQ(verdict(estimate(both)), Verdict::cannot_tell);
   EXPECT_EQ(verdict(estimate(std::vector<double>(5, 0.5))), Verdict::cannot_tell);
+}
+
+TEST(Statistics, RoundsThatScatterGetNoVerdict) {
+  std::vector<double> values;
+  for (int i = 0; i < 6; ++i) values.insert(values.end(), {0.2, 0.3});
+  EXPECT_NEAR(estimate(values).scatter, 0.4, 1e-9);
+  EXPECT_EQ(estimate(values).drift, 0);
+  EXPECT_EQ(verdict(estimate(values)), Verdict::too_noisy);
+  EXPECT_EQ(reached(estimate(values), 1), Reached::too_noisy);
+  // Too few to be judged; one round that was disturbed is not a noisy machine.
+  values.resize(7);
+  EXPECT_EQ(verdict(estimate(values)), Verdict::faster);
+  std::vector<double> one_off(9, 0.5);
+  one_off[4] = 3;
+  EXPECT_EQ(verdict(estimate(one_off)), Verdict::faster);
+}
+
+TEST(Statistics, RoundsThatDriftGetNoVerdict) {
+  std::vector<double> values(6, 0.5);
+  values.insert(values.end(), 6, 0.6);
+  EXPECT_NEAR(estimate(values).drift, 0.1 / 0.55, 1e-9);
+  EXPECT_LE(estimate(values).scatter, 0.25);
+  EXPECT_EQ(verdict(estimate(values)), Verdict::too_noisy);
+  EXPECT_EQ(reached(estimate(values), 0.4), Reached::too_noisy);
 }
 
 TEST(Statistics, RatiosAreOfOneRound) {

@@ -16,7 +16,8 @@
  * the kernel's frame, then nothing more happens (KMEM_ON_ERROR=abort: the process aborts).
  *
  * Environment, read once: KMEM_LIMIT_BYTES, KMEM_ARENA_BYTES, KMEM_DECAY_MS, KMEM_FAKE_NODES,
- * KMEM_PERCPU (rseq|locked), KMEM_ON_ERROR (report|abort), KMEM_NOMERGE (1: no aliases).
+ * KMEM_HUGE_PAGES (0|1), KMEM_PERCPU (rseq|locked), KMEM_ON_ERROR (report|abort), KMEM_NOMERGE (1:
+ * no aliases).
  */
 #ifndef KMEM_SLAB_H
 #define KMEM_SLAB_H

@@ -3,8 +3,10 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <string>
 #include <vector>
 
 #include "common/nodes/topology.h"
@@ -91,6 +93,39 @@ TEST(Start, TheLimitComesFromTheEnvironment) {
     while (alloc_on(no_node, 0, gfp::kernel) != nullptr) ++count;
     return count == 10;
   });
+}
+
+// Whether the mapping that holds address has the flag, as the kernel tells it: "hg" where huge
+// pages are asked for, "nh" where they are not wanted.
+bool has_vm_flag(std::uintptr_t address, const std::string& flag) {
+  std::ifstream maps("/proc/self/smaps");
+  bool inside = false;
+  for (std::string line; std::getline(maps, line);) {
+    unsigned long first = 0, end = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx ", &first, &end) == 2)
+      inside = first <= address && address < end;
+    if (inside && line.rfind("VmFlags:", 0) == 0)
+      return (line + " ").find(" " + flag + " ") != std::string::npos;
+  }
+  return false;
+}
+
+TEST(Start, HugePagesAreAskedForOrRefused) {
+  if (!std::ifstream("/sys/kernel/mm/transparent_hugepage/enabled"))
+    GTEST_SKIP() << "this kernel has no transparent huge pages";
+  const auto page_array = [] { return reinterpret_cast<std::uintptr_t>(arena.map); };
+  expect_in_child({{"KMEM_HUGE_PAGES", "1"}}, [=] {
+    return start() && has_vm_flag(arena.base, "hg") && has_vm_flag(page_array(), "hg");
+  });
+  expect_in_child({{"KMEM_HUGE_PAGES", "0"}},
+                  [] { return start() && has_vm_flag(arena.base, "nh"); });
+  expect_in_child({}, [=] {
+    return start() && !has_vm_flag(arena.base, "hg") && !has_vm_flag(arena.base, "nh") &&
+           has_vm_flag(page_array(), "nh");
+  });
+  expect_in_child(
+      {{"KMEM_HUGE_PAGES", "2"}}, [] { return start(); },
+      "^kmem: KMEM_HUGE_PAGES=.* refused: .*\n");
 }
 
 TEST(Start, ADecayOfNothingGivesBackWithTheTraffic) {
