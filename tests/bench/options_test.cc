@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "bench/loop.h"
+
 namespace kmem::bench {
 namespace {
 
