@@ -28,9 +28,10 @@ struct Entry {
   // Where its paths stand among the competitors of the group being measured.
   std::size_t generic = 0, optimized = 0, single = 0, stored = 0;
 
-  bool through_c_abi = false;
+  Side side = Side::backend;
+  bool has_bulk = true;
 
-  bool is_rival() const { return kind == "rival"; }
+  bool is_rival() const { return bench::is_rival(side); }
 };
 
 // All that competes at one size; floors included, so that they share the rounds.
@@ -47,9 +48,10 @@ class BulkRun {
     Entry entry;
     entry.name = contender.name();
     entry.kind = contender.kind();
-    entry.through_c_abi = contender.through_c_abi();
-    entry.loop = contender.loop(job);
-    entries_.push_back(std::move(entry));
+    entry.side = contender.side();
+    entry.has_bulk = contender.has_bulk();
+    entry.loop = loop_of(contender, job, work(), report_);
+    if (entry.loop != nullptr) entries_.push_back(std::move(entry));
   }
   void measure(std::size_t batch, const RoundLimits& limits, Progress& progress);
   void measure_steps(const RoundLimits& limits, Progress& progress);
@@ -63,6 +65,10 @@ class BulkRun {
     Estimate generic, optimized, ratio;
   };
 
+  std::string work() const {
+    return fmt::format("bulk of {} bytes on {}", bytes_,
+                       settings_.threads == 1 ? "one thread" : "several threads");
+  }
   Params params(std::size_t batch, const char* path) const {
     return {{"bulk", static_cast<std::int64_t>(batch)},
             {"path", path},
@@ -98,7 +104,7 @@ Competitor BulkRun::competitor(const Entry& entry, std::size_t batch, BulkPath p
           }};
 }
 
-// A rival has no bulk calls: its loop stands in the place of both.
+// Who has no bulk calls: the loop stands in the place of both.
 std::vector<Competitor> BulkRun::competitors(std::size_t batch, bool with_single) {
   std::vector<Competitor> all;
   for (Entry& entry : entries_) {
@@ -107,7 +113,7 @@ std::vector<Competitor> BulkRun::competitors(std::size_t batch, bool with_single
       return all.size() - 1;
     };
     entry.generic = add(BulkPath::generic);
-    entry.optimized = entry.is_rival() ? entry.generic : add(BulkPath::optimized);
+    entry.optimized = entry.has_bulk ? add(BulkPath::optimized) : entry.generic;
     if (!with_single) continue;
     entry.single = add(BulkPath::single);
     entry.stored = add(BulkPath::stored);
@@ -125,7 +131,7 @@ void BulkRun::add_floors(std::vector<Competitor>& all, std::size_t batch) {
   all.push_back({"rseq array pair", "floor", params(batch, "floor"),
                  [this] { return array_floor_.measure(objects_per_turn); }});
   if (std::none_of(entries_.begin(), entries_.end(),
-                   [](const Entry& e) { return e.through_c_abi; }))
+                   [](const Entry& e) { return e.side == Side::c_abi; }))
     return;
   called_floor_at_ = all.size();
   all.push_back({"rseq array pair, called", "floor", params(batch, "floor"),
@@ -147,8 +153,8 @@ void BulkRun::add_to_figures(std::size_t batch, const std::vector<Measured>& mea
   std::vector<BulkCosts> group;
   for (const Entry& entry : entries_) {
     const auto of_single = [&](std::size_t i) { return with_single ? &measured[i] : nullptr; };
-    group.push_back({entry.name, entry.is_rival(), entry.through_c_abi, &measured[entry.generic],
-                     &measured[entry.optimized], of_single(entry.single), of_single(entry.stored)});
+    group.push_back({entry.name, entry.side, &measured[entry.generic], &measured[entry.optimized],
+                     of_single(entry.single), of_single(entry.stored)});
   }
   figures_.add_group(batch, group, measured[copy_floor_at_],
                      called_floor_at_ == 0 ? nullptr : &measured[called_floor_at_]);
@@ -171,7 +177,7 @@ void BulkRun::measure_steps(const RoundLimits& limits, Progress& progress) {
 }
 
 // Of each backend: optimized to generic, and in the first group to its single calls; each backend's
-// optimized path to the first backend's and to each rival's loop, and its single calls to theirs.
+// optimized path to the first backend's and to each rival's best, and its single calls to theirs.
 void BulkRun::add_ratios(std::size_t batch, const std::vector<Competitor>& all,
                          const std::vector<Measured>& measured, bool with_single) {
   rows_.resize(entries_.size());
@@ -188,8 +194,8 @@ void BulkRun::add_ratios(std::size_t batch, const std::vector<Competitor>& all,
             estimate(measured[entry.generic].cycles),
             estimate(measured[entry.optimized].cycles),
             {}};
+    if (entry.has_bulk) row.ratio = add(entry.optimized, entry.generic);
     if (!entry.is_rival()) {
-      row.ratio = add(entry.optimized, entry.generic);
       if (with_single) {
         add(entry.optimized, entry.single);
         if (batch == 1) add(entry.optimized, entry.stored);
@@ -197,7 +203,7 @@ void BulkRun::add_ratios(std::size_t batch, const std::vector<Competitor>& all,
       if (i > 0) add(entry.optimized, entries_[0].optimized);
       for (const Entry& rival : entries_) {
         if (!rival.is_rival()) continue;
-        add(entry.optimized, rival.generic);
+        add(entry.optimized, rival.optimized);
         if (with_single) add(entry.single, rival.single);
       }
     }
@@ -217,7 +223,7 @@ std::string improvement(const Estimate& ratio) {
 
 void BulkRun::add_tables() const {
   for (std::size_t i = 0; i < entries_.size(); ++i) {
-    if (entries_[i].is_rival()) continue;
+    if (!entries_[i].has_bulk) continue;
     Table table;
     table.title = fmt::format("{}: {} bytes, cycles for one object allocated and freed",
                               entries_[i].name, bytes_);
@@ -248,7 +254,7 @@ void BulkRun::add_tables() const {
   add_rival_table();
 }
 
-// Each backend's optimized path and each rival's loop, batch by batch.
+// Each one's optimized path, or the loop that stands for it, batch by batch.
 void BulkRun::add_rival_table() const {
   if (std::none_of(entries_.begin(), entries_.end(), [](const Entry& e) { return e.is_rival(); }))
     return;
@@ -262,7 +268,7 @@ void BulkRun::add_rival_table() const {
       cells.push_back(fmt::format("{:.1f}", rows[i].optimized.median));
     table.rows.push_back(std::move(cells));
   }
-  table.note = "a rival has no bulk calls: so many mallocs, then so many frees";
+  table.note = "a rival without bulk calls: so many single ones, then so many frees";
   report_.tables.push_back(std::move(table));
 }
 
