@@ -60,9 +60,7 @@ struct BoostSingletonWorld : LoopForBulk<BoostSingletonWorld> {
     return spec.align > alignof(void*) ? nullptr : find(spec.object_bytes);
   }
   static void destroy(Cache*) {}
-  static void* alloc(Cache* cache, gfp_t gfp) {
-    return cleared(cache->alloc(), cache->bytes, gfp);
-  }
+  static void* alloc(Cache* cache, gfp_t gfp) { return cleared(cache->alloc(), cache->bytes, gfp); }
   static void free(Cache* cache, void* object) { cache->free(object); }
 
   static bool takes(std::size_t bytes) { return find(bytes) != nullptr; }

@@ -19,8 +19,8 @@ namespace {
 // Without huge pages a process has the memory that it asks for at the start, and no more.
 constexpr const char* process_mib = "1024";
 constexpr std::size_t pool_bytes_max = std::size_t{64} << 20;
-// A pool's objects: a largest batch beside what the cache of a thread may keep (1.5 times its
-// size); at least enough for a deep load of large objects.
+// A pool's objects: the largest batch, and what the thread's cache may keep beside it (1.5 times its
+// size); as many as the memory holds of larger ones, but enough for bulk's batches by default.
 constexpr std::size_t pool_objects_max = 65536 + 1024, pool_objects_min = 2048;
 constexpr std::size_t object_bytes_max = 128 * 1024;
 

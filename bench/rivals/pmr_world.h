@@ -17,11 +17,11 @@ struct PmrWorld : LoopForBulk<PmrWorld<Resource>> {
     std::size_t bytes, align;
     Resource resource;
   };
-  static constexpr bool one_thread = std::is_same_v<Resource, std::pmr::unsynchronized_pool_resource>;
+  static constexpr bool one_thread =
+      std::is_same_v<Resource, std::pmr::unsynchronized_pool_resource>;
 
   static Cache* create(const CacheSpec& spec) {
-    // Blocks above its limit a resource would not keep in a pool; the library has a limit of its
-    // own on that limit.
+    // A larger block than it is told of would not be pooled (nor is one above the library's limit).
     return new Cache{spec.object_bytes, std::max(spec.align, alignof(void*)),
                      Resource(std::pmr::pool_options{0, spec.object_bytes})};
   }

@@ -17,10 +17,10 @@ struct KnownMalloc {
 };
 // gperftools' smaller library has the same malloc: the first that is there.
 constexpr KnownMalloc known_mallocs[] = {{"jemalloc", "libjemalloc.so.2"},
-                                        {"tcmalloc", "libtcmalloc_minimal.so.4"},
-                                        {"tcmalloc", "libtcmalloc.so.4"},
-                                        {"mimalloc", "libmimalloc.so.2"},
-                                        {"mimalloc", "libmimalloc.so.2.0"}};
+                                         {"tcmalloc", "libtcmalloc_minimal.so.4"},
+                                         {"tcmalloc", "libtcmalloc.so.4"},
+                                         {"mimalloc", "libmimalloc.so.2"},
+                                         {"mimalloc", "libmimalloc.so.2.0"}};
 constexpr const char* folders[] = {"/usr/local/lib", "/usr/lib/x86_64-linux-gnu",
                                    "/usr/lib/aarch64-linux-gnu", "/usr/lib64", "/usr/lib"};
 
@@ -133,13 +133,15 @@ std::vector<std::unique_ptr<Contender>> make_abi_contenders(const Settings& sett
   if (!settings.abi) return contenders;
   for (const std::string& backend : settings.backends) {
     auto child = std::make_shared<Child>(
-        backend + " (C ABI)", ChildProgram{beside_this_program("kmem-bench-abi-" + backend), "", ""},
+        backend + " (C ABI)",
+        ChildProgram{beside_this_program("kmem-bench-abi-" + backend), "", ""},
         settings.patience_seconds);
     const std::string greeting = child->ask({}).text;
     if (!greeting.starts_with(backend + " "))
       throw std::runtime_error(
           fmt::format("{}: the library that was loaded is '{}'", child->name(), greeting));
-    contenders.push_back(std::make_unique<ChildContender>(std::move(child), Side::c_abi, BulkCalls::own));
+    contenders.push_back(
+        std::make_unique<ChildContender>(std::move(child), Side::c_abi, BulkCalls::own));
   }
   return contenders;
 }

@@ -30,8 +30,8 @@ std::vector<Rival> rivals_of(const Settings& settings);
 // process of its own. Throws std::runtime_error when one cannot be started.
 std::vector<std::unique_ptr<Contender>> make_abi_contenders(const Settings& settings);
 
-// Each in a process of its own; the report tells who is left out. Throws BadRequest when a file is no
-// malloc that can be preloaded, or a pool that was named cannot start.
+// Each in a process of its own; the report tells who is left out. Throws BadRequest when a file is
+// no malloc that can be preloaded, or a pool that was named cannot start.
 std::vector<std::unique_ptr<Contender>> make_rivals(const Settings& settings, Report& report);
 
 }  // namespace kmem::bench

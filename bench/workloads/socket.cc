@@ -71,7 +71,7 @@ Report run_socket(const Settings& settings, Progress& progress) {
     Job job;
     job.work = Work::socket;
     job.threads = workers;
-    const std::string what = fmt::format("socket by {}", workers);
+    const std::string what = fmt::format("socket by {} workers", workers);
     const std::size_t first = comparison.count();
     for (const auto& contender : contenders) {
       const std::size_t number = comparison.add(
