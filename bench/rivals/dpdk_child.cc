@@ -19,10 +19,10 @@ namespace {
 // Without huge pages a process has the memory that it asks for at the start, and no more.
 constexpr const char* process_mib = "1024";
 constexpr std::size_t pool_bytes_max = std::size_t{64} << 20;
-// A pool's objects: the largest batch, and what the thread's cache may keep beside it (1.5 times its
-// size); as many as the memory holds of larger ones, but enough for bulk's batches by default.
+// A pool's objects: the largest batch, and what the thread's cache may keep beside it (1.5 times
+// its size); as many as the memory holds of larger ones, but enough for bulk's batches by default.
 constexpr std::size_t pool_objects_max = 65536 + 1024, pool_objects_min = 2048;
-constexpr std::size_t object_bytes_max = 128 * 1024;
+constexpr std::size_t object_bytes_max = std::size_t{128} << 10;
 
 int first_allowed_cpu(const cpu_set_t& allowed) {
   int cpu = 0;
@@ -46,6 +46,7 @@ std::string start_eal() {
                                       "--lcores",
                                       "0@" + std::to_string(first_allowed_cpu(allowed))};
   std::vector<char*> arguments;
+  arguments.reserve(options.size() + 1);
   for (std::string& option : options) arguments.push_back(option.data());
   arguments.push_back(nullptr);
   if (rte_eal_init(static_cast<int>(options.size()), arguments.data()) < 0)
