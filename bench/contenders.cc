@@ -1,5 +1,7 @@
 #include "bench/contenders.h"
 
+#include <fmt/format.h>
+
 #include <utility>
 
 #include "bench/rivals/rivals.h"
@@ -14,9 +16,17 @@ std::vector<std::unique_ptr<Contender>> make_contenders(const Settings& settings
     contenders.push_back(std::move(subject));
   for (std::unique_ptr<Contender>& abi : make_abi_contenders(settings))
     contenders.push_back(std::move(abi));
-  for (std::unique_ptr<Contender>& rival : make_rivals(settings))
+  for (std::unique_ptr<Contender>& rival : make_rivals(settings, report))
     contenders.push_back(std::move(rival));
   return contenders;
+}
+
+std::unique_ptr<Loop> loop_of(const Contender& contender, const Job& job, const std::string& what,
+                              Report& report) {
+  std::unique_ptr<Loop> loop = contender.loop(job);
+  if (loop == nullptr)
+    report.lines.push_back(fmt::format("left out: {} does not do {}", contender.name(), what));
+  return loop;
 }
 
 }  // namespace kmem::bench

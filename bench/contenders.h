@@ -15,4 +15,8 @@ namespace kmem::bench {
 std::vector<std::unique_ptr<Contender>> make_contenders(const Settings& settings,
                                                         const std::string& policy, Report& report);
 
+// Null, and a line of the report: the contender has no such work. what: the work, in words.
+std::unique_ptr<Loop> loop_of(const Contender& contender, const Job& job, const std::string& what,
+                              Report& report);
+
 }  // namespace kmem::bench

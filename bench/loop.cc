@@ -2,6 +2,29 @@
 
 namespace kmem::bench {
 
+bool is_shared(const Job& job) noexcept {
+  switch (job.work) {
+    case Work::bulk:
+    case Work::socket:
+      return job.threads > 1;
+    case Work::fastpath:
+      return false;
+    case Work::hackbench:
+    case Work::remote:
+    case Work::node_line:
+    case Work::footprint:
+      break;
+  }
+  return true;
+}
+
+bool is_rival(Side side) noexcept { return side == Side::malloc || side == Side::pool; }
+
+const char* kind_of(Side side) noexcept {
+  if (side == Side::floor) return "floor";
+  return is_rival(side) ? "rival" : "backend";
+}
+
 const char* text(BulkPath path) noexcept {
   switch (path) {
     case BulkPath::single:

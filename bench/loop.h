@@ -32,6 +32,9 @@ struct Job {
 };
 static_assert(std::is_trivially_copyable_v<Job>);
 
+// Whether threads of the job take objects from one cache, or pass them to each other.
+bool is_shared(const Job& job) noexcept;
+
 // single: one call for each object, held in a register; stored: the same through a slot of memory,
 // as a bulk call's caller has it; generic: the library's loop; optimized: the backend's own path.
 enum class BulkPath : std::uint32_t { single, stored, generic, optimized };
@@ -61,14 +64,21 @@ class Loop {
   virtual Outcome run(const Turn& turn) = 0;
 };
 
-// Whoever takes part: a backend under a policy, a rival, a floor.
+// Where a contender stands: a backend, inlined or called through its shared library as a program in
+// C calls it; a rival, which is a malloc or a pool of objects; or a floor.
+enum class Side : std::uint32_t { backend, c_abi, malloc, pool, floor };
+const char* kind_of(Side side) noexcept;  // "backend", "rival" or "floor"
+bool is_rival(Side side) noexcept;
+
+// Whoever takes part.
 class Contender {
  public:
   virtual ~Contender() = default;
   virtual std::string name() const = 0;
-  virtual const char* kind() const = 0;  // "backend", "rival" or "floor"
-  // A backend that is called through its shared library, as a program in C calls it.
-  virtual bool through_c_abi() const { return false; }
+  virtual Side side() const = 0;
+  const char* kind() const { return kind_of(side()); }
+  // Without bulk calls a loop of single ones stands for them, and generic is optimized.
+  virtual bool has_bulk() const { return true; }
   // Null: it has no such work (a pool has no kmalloc). Throws std::runtime_error when the caches
   // cannot be made.
   virtual std::unique_ptr<Loop> loop(const Job& job) const = 0;

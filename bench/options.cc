@@ -125,7 +125,7 @@ constexpr Option options[] = {
   {"policy", "NAME", "rseq; replay: virtual", "rseq, locked, virtual; for slub also atomic",
    in_list | in_bulk | in_replay | in_remote | in_hackbench | in_socket | in_footprint,
    [](S s, T o, T t) { s.policy = parse_choice(o, t, policy_names); }},
-  {"rivals", "none|all|NAME[,NAME]", "none", "mallocs to compare with: those that list names",
+  {"rivals", "none|all|NAME[,NAME]", "none", "others to compare with: those that list names",
    in_bulk | in_remote | in_hackbench | in_socket | in_footprint, set_rivals},
   {"rival", "NAME=FILE.so", "none", "one more malloc, to be preloaded; may be given several times",
    in_bulk | in_remote | in_hackbench | in_socket | in_footprint, add_rival},

@@ -66,7 +66,7 @@ class ReplayBench {
 
 class Subject : public Contender {
  public:
-  const char* kind() const override { return "backend"; }
+  Side side() const override { return Side::backend; }
   virtual percpu::Running running() const = 0;
   virtual Geometry geometry(const CacheSpec& spec, unsigned cpus) const = 0;
   // Throws std::runtime_error when the caches cannot be made.

@@ -11,8 +11,20 @@
 
 namespace kmem::bench {
 
+// What a world may say of itself: `one_thread`, that its objects belong to one thread; `takes()`,
+// which sizes it has.
+template <ObjectWorld W>
+bool is_declined(const Job& job) {
+  if constexpr (requires { requires W::one_thread; })
+    if (is_shared(job)) return true;
+  if constexpr (requires { W::takes(job.object_bytes); }) return !W::takes(job.object_bytes);
+  return false;
+}
+
+// Null: the world has no such work.
 template <ObjectWorld W>
 std::unique_ptr<Loop> make_loop(const Job& job) {
+  if (is_declined<W>(job)) return nullptr;
   switch (job.work) {
     case Work::bulk:
       return std::make_unique<BulkLoop<W>>(job);

@@ -41,7 +41,7 @@ struct AbiWorld {
 }  // namespace
 
 int main() {
-  return kmem::bench::wire::child_main<AbiWorld>(
-      "kmem-bench-abi", "--abi",
-      std::string(kmem_backend_name()) + " " + kmem_percpu_policy(nullptr));
+  return kmem::bench::wire::child_main<AbiWorld>("kmem-bench-abi", "--abi", [] {
+    return std::string(kmem_backend_name()) + " " + kmem_percpu_policy(nullptr);
+  });
 }

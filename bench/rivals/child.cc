@@ -33,20 +33,22 @@ std::string end_of(int status) {
   return fmt::format("ended with status {}", WIFEXITED(status) ? WEXITSTATUS(status) : -1);
 }
 
-// What the loader has to say about a preload is told by the comparison of the greeting.
-int spawn_with(const std::string& program, const std::string& preload, int fd, pid_t* pid) {
+// What the loader has to say about a preload is told by the comparison of the greeting; what a
+// library prints has no place in a report.
+int spawn(const ChildProgram& program, int fd, pid_t* pid) {
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
   posix_spawn_file_actions_adddup2(&actions, fd, wire::child_fd);
   posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
   posix_spawn_file_actions_addopen(&actions, STDERR_FILENO, "/dev/null", O_WRONLY, 0);
-  std::vector<std::string> environment = environment_with(preload);
+  std::vector<std::string> environment = environment_with(program.preload);
   std::vector<char*> pointers;
   pointers.reserve(environment.size() + 1);
   for (std::string& variable : environment) pointers.push_back(variable.data());
   pointers.push_back(nullptr);
-  std::string path = program;
-  char* arguments[] = {path.data(), nullptr};
+  std::string path = program.path, argument = program.argument;
+  char* arguments[] = {path.data(), argument.empty() ? nullptr : argument.data(), nullptr};
   const int error = posix_spawn(pid, path.c_str(), &actions, nullptr, arguments, pointers.data());
   posix_spawn_file_actions_destroy(&actions);
   return error;
@@ -54,8 +56,7 @@ int spawn_with(const std::string& program, const std::string& preload, int fd, p
 
 }  // namespace
 
-Child::Child(std::string name, const std::string& program, const std::string& preload,
-             double patience_seconds)
+Child::Child(std::string name, const ChildProgram& program, double patience_seconds)
     : name_(std::move(name)), patience_ns_(static_cast<std::uint64_t>(patience_seconds * 1e9)) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
@@ -65,11 +66,11 @@ Child::Child(std::string name, const std::string& program, const std::string& pr
   const int there = ::fcntl(ends[1], F_DUPFD_CLOEXEC, wire::child_fd + 1);
   ::close(ends[0]);
   ::close(ends[1]);
-  const int error = spawn_with(program, preload, there, &pid_);
+  const int error = spawn(program, there, &pid_);
   ::close(there);
   if (error != 0) {
     ::close(here);
-    throw std::runtime_error(fmt::format("cannot start {}: {}", program, strerror(error)));
+    throw std::runtime_error(fmt::format("cannot start {}: {}", program.path, strerror(error)));
   }
   fd_ = here;
 }

@@ -11,12 +11,17 @@
 
 namespace kmem::bench {
 
+struct ChildProgram {
+  std::string path;
+  std::string argument;  // empty: none
+  std::string preload;   // a file; empty: none
+};
+
 // Ends with this object. Not for several threads at once.
 class Child {
  public:
-  // preload: a file, or empty. Throws std::runtime_error when it cannot be started.
-  Child(std::string name, const std::string& program, const std::string& preload,
-        double patience_seconds);
+  // Throws std::runtime_error when it cannot be started.
+  Child(std::string name, const ChildProgram& program, double patience_seconds);
   ~Child();
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;

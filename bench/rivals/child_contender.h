@@ -9,20 +9,22 @@
 
 namespace kmem::bench {
 
+// none: a loop of single calls stands for them.
+enum class BulkCalls : std::uint8_t { own, none };
+
 class ChildContender final : public Contender {
  public:
-  // kind: static text.
-  ChildContender(std::shared_ptr<Child> child, const char* kind, bool through_c_abi)
-      : child_(std::move(child)), kind_(kind), through_c_abi_(through_c_abi) {}
+  ChildContender(std::shared_ptr<Child> child, Side side, BulkCalls bulk_calls)
+      : child_(std::move(child)), side_(side), bulk_calls_(bulk_calls) {}
   std::string name() const override { return child_->name(); }
-  const char* kind() const override { return kind_; }
-  bool through_c_abi() const override { return through_c_abi_; }
+  Side side() const override { return side_; }
+  bool has_bulk() const override { return bulk_calls_ == BulkCalls::own; }
   std::unique_ptr<Loop> loop(const Job& job) const override;
 
  private:
   std::shared_ptr<Child> child_;
-  const char* kind_;
-  bool through_c_abi_;
+  Side side_;
+  BulkCalls bulk_calls_;
 };
 
 }  // namespace kmem::bench

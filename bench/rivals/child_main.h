@@ -4,22 +4,21 @@
 #include <sys/socket.h>
 
 #include <cstdio>
-#include <string>
 
 #include "bench/rivals/serve.h"
 
 namespace kmem::bench::wire {
 
-// 2, and a line, for who starts it by hand.
-template <class W>
-int child_main(const char* program, const char* option, const std::string& greeting) {
+// greet: see serve(). 2, and a line, for who starts it by hand.
+template <class W, class Greet>
+int child_main(const char* program, const char* option, const Greet& greet) {
   int kind = 0;
   socklen_t bytes = sizeof kind;
   if (::getsockopt(child_fd, SOL_SOCKET, SO_TYPE, &kind, &bytes) != 0) {
     std::fprintf(stderr, "%s: started by kmem-bench %s, not by hand\n", program, option);
     return 2;
   }
-  serve<W>(child_fd, greeting);
+  serve<W>(child_fd, greet);
   return 0;
 }
 

@@ -21,5 +21,5 @@ std::string file_of_malloc() {
 
 int main() {
   return kmem::bench::wire::child_main<kmem::bench::MallocRivalWorld>("kmem-bench-malloc",
-                                                                      "--rivals", file_of_malloc());
+                                                                      "--rivals", file_of_malloc);
 }

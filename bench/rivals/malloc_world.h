@@ -1,18 +1,18 @@
-// malloc in the shape that the loops want. It has no bulk calls: there a loop stands for them. A
-// cache's alignment to lines is a wish for speed, which malloc is not asked to fulfil; alignment
-// beyond malloc's own 16 bytes that the caller names is kept.
+// malloc in the shape that the loops want. A cache's alignment to lines is a wish for speed, which
+// malloc is not asked to fulfil; alignment beyond malloc's own 16 bytes that the caller names is
+// kept.
 #pragma once
 
 #include <dlfcn.h>
 
 #include <cstdlib>
-#include <cstring>
 
+#include "bench/rivals/stand_ins.h"
 #include "bench/world.h"
 
 namespace kmem::bench {
 
-struct MallocRivalWorld {
+struct MallocRivalWorld : LoopForBulk<MallocRivalWorld> {
   struct Cache {
     std::size_t bytes, align;
   };
@@ -24,29 +24,9 @@ struct MallocRivalWorld {
     if (cache->align <= alignof(std::max_align_t)) return kmalloc(cache->bytes, gfp, no_node);
     void* object = nullptr;
     if (::posix_memalign(&object, cache->align, cache->bytes) != 0) return nullptr;
-    return (gfp & gfp::zero) == 0 ? object : std::memset(object, 0, cache->bytes);
+    return cleared(object, cache->bytes, gfp);
   }
   static void free(Cache*, void* object) { std::free(object); }
-
-  static bool alloc_bulk(Cache* cache, gfp_t gfp, std::size_t n, void** objects) {
-    for (std::size_t i = 0; i < n; ++i) {
-      objects[i] = alloc(cache, gfp);
-      if (objects[i] != nullptr) [[likely]]
-        continue;
-      free_bulk(cache, i, objects);
-      return false;
-    }
-    return true;
-  }
-  static void free_bulk(Cache*, std::size_t n, void** objects) {
-    for (std::size_t i = 0; i < n; ++i) std::free(objects[i]);
-  }
-  static bool alloc_bulk_generic(Cache* cache, gfp_t gfp, std::size_t n, void** objects) {
-    return alloc_bulk(cache, gfp, n, objects);
-  }
-  static void free_bulk_generic(Cache* cache, std::size_t n, void** objects) {
-    free_bulk(cache, n, objects);
-  }
 
   static void* kmalloc(std::size_t bytes, gfp_t gfp, int) {
     return (gfp & gfp::zero) == 0 ? std::malloc(bytes) : std::calloc(1, bytes);

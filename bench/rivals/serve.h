@@ -4,7 +4,6 @@
 #include <exception>
 #include <map>
 #include <memory>
-#include <string>
 
 #include "bench/loops/make.h"
 #include "bench/rivals/wire.h"
@@ -12,9 +11,9 @@
 
 namespace kmem::bench::wire {
 
-// Until the other end is gone. greeting: the answer to hello.
-template <class W>
-void serve(int fd, const std::string& greeting) {
+// Until the other end is gone. greet(): the answer to hello, which throws what is missing.
+template <class W, class Greet>
+void serve(int fd, const Greet& greet) {
   std::map<std::uint32_t, std::unique_ptr<Loop>> loops;
   std::uint32_t last = 0;
   Request request;
@@ -23,7 +22,7 @@ void serve(int fd, const std::string& greeting) {
     try {
       switch (request.ask) {
         case Ask::hello:
-          reply.text = greeting;
+          reply.text = greet();
           break;
         case Ask::open:
           if (auto loop = make_loop<W>(request.job)) {

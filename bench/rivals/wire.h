@@ -38,7 +38,7 @@ static_assert(std::is_trivially_copyable_v<ReplyHead>);
 struct Reply {
   ReplyHead head;
   std::vector<double> values;
-  std::string text;  // hello: the file that malloc comes from; failed: why
+  std::string text;  // hello: who is there (malloc: its file); failed: why
 };
 
 // All of it, within the deadline (of now_ns(); 0: none). False: the other end is gone or silent.

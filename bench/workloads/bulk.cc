@@ -30,9 +30,10 @@ struct Entry {
   // Where its paths stand among the competitors of the group being measured.
   std::size_t generic = 0, optimized = 0, single = 0, stored = 0;
 
-  bool through_c_abi = false;
+  Side side = Side::backend;
+  bool has_bulk = true;
 
-  bool is_rival() const { return kind == "rival"; }
+  bool is_rival() const { return bench::is_rival(side); }
 };
 
 // All that competes at one size; floors included, so that they share the rounds.
@@ -58,9 +59,10 @@ class BulkRun {
     Entry entry;
     entry.name = contender.name();
     entry.kind = contender.kind();
-    entry.through_c_abi = contender.through_c_abi();
-    entry.loop = contender.loop(job);
-    entries_.push_back(std::move(entry));
+    entry.side = contender.side();
+    entry.has_bulk = contender.has_bulk();
+    entry.loop = loop_of(contender, job, work(), report_);
+    if (entry.loop != nullptr) entries_.push_back(std::move(entry));
   }
   void measure(std::size_t batch, const RoundLimits& limits, Progress& progress);
   void measure_steps(const RoundLimits& limits, Progress& progress);
@@ -69,6 +71,10 @@ class BulkRun {
  private:
   bool is_hot() const noexcept { return working_set_ == 0; }
   Params params(std::size_t batch, const char* path) const;
+  std::string work() const {
+    return fmt::format("bulk of {} bytes on {}", bytes_,
+                       settings_.threads == 1 ? "one thread" : "several threads");
+  }
   std::vector<Competitor> competitors(std::size_t batch, bool with_single);
   void add_floors(std::vector<Competitor>& all, std::size_t batch);
   void add_ratios(std::size_t batch, const std::vector<Competitor>& all,
@@ -110,7 +116,7 @@ Competitor BulkRun::competitor(const Entry& entry, std::size_t batch, BulkPath p
           }};
 }
 
-// A rival has no bulk calls: its loop stands in the place of both.
+// Who has no bulk calls: the loop stands in the place of both.
 std::vector<Competitor> BulkRun::competitors(std::size_t batch, bool with_single) {
   std::vector<Competitor> all;
   for (Entry& entry : entries_) {
@@ -119,7 +125,7 @@ std::vector<Competitor> BulkRun::competitors(std::size_t batch, bool with_single
       return all.size() - 1;
     };
     entry.generic = add(BulkPath::generic);
-    entry.optimized = entry.is_rival() ? entry.generic : add(BulkPath::optimized);
+    entry.optimized = entry.has_bulk ? add(BulkPath::optimized) : entry.generic;
     if (!with_single) continue;
     entry.single = add(BulkPath::single);
     if (is_hot()) entry.stored = add(BulkPath::stored);
@@ -138,7 +144,7 @@ void BulkRun::add_floors(std::vector<Competitor>& all, std::size_t batch) {
   all.push_back({"rseq array pair", "floor", params(batch, "floor"),
                  [this] { return array_floor_.measure(objects_per_turn); }});
   if (std::none_of(entries_.begin(), entries_.end(),
-                   [](const Entry& e) { return e.through_c_abi; }))
+                   [](const Entry& e) { return e.side == Side::c_abi; }))
     return;
   called_floor_at_ = all.size();
   all.push_back({"rseq array pair, called", "floor", params(batch, "floor"),
@@ -160,8 +166,8 @@ void BulkRun::add_to_figures(std::size_t batch, const std::vector<Measured>& mea
   std::vector<BulkCosts> group;
   for (const Entry& entry : entries_) {
     const auto of_single = [&](std::size_t i) { return with_single ? &measured[i] : nullptr; };
-    group.push_back({entry.name, entry.is_rival(), entry.through_c_abi, &measured[entry.generic],
-                     &measured[entry.optimized], of_single(entry.single), of_single(entry.stored)});
+    group.push_back({entry.name, entry.side, &measured[entry.generic], &measured[entry.optimized],
+                     of_single(entry.single), of_single(entry.stored)});
   }
   figures_.add_group(batch, group, measured[copy_floor_at_],
                      called_floor_at_ == 0 ? nullptr : &measured[called_floor_at_]);
@@ -184,11 +190,12 @@ void BulkRun::measure_steps(const RoundLimits& limits, Progress& progress) {
 }
 
 // Of each backend: optimized to generic, and in the first group to its single calls; each backend's
-// optimized path to the first backend's and to each rival's loop, and its single calls to theirs.
+// optimized path to the first backend's and to each rival's best, and its single calls to theirs.
 void BulkRun::add_ratios(std::size_t batch, const std::vector<Competitor>& all,
                          const std::vector<Measured>& measured, bool with_single) {
   if (rows_.empty())
-    for (const Entry& entry : entries_) rows_.push_back({entry.name, entry.is_rival(), {}});
+    for (const Entry& entry : entries_)
+      rows_.push_back({entry.name, entry.is_rival(), entry.has_bulk, {}});
   const auto add = [&](std::size_t of, std::size_t to) {
     Params with_path = all[of].params;
     with_path.emplace_back("to_path", all[to].params[1].second);
@@ -202,8 +209,8 @@ void BulkRun::add_ratios(std::size_t batch, const std::vector<Competitor>& all,
                 estimate(measured[entry.generic].cycles),
                 estimate(measured[entry.optimized].cycles),
                 {}};
+    if (entry.has_bulk) row.ratio = add(entry.optimized, entry.generic);
     if (!entry.is_rival()) {
-      row.ratio = add(entry.optimized, entry.generic);
       if (with_single) {
         add(entry.optimized, entry.single);
         if (batch == 1 && is_hot()) add(entry.optimized, entry.stored);
@@ -211,7 +218,7 @@ void BulkRun::add_ratios(std::size_t batch, const std::vector<Competitor>& all,
       if (i > 0) add(entry.optimized, entries_[0].optimized);
       for (const Entry& rival : entries_) {
         if (!rival.is_rival()) continue;
-        add(entry.optimized, rival.generic);
+        add(entry.optimized, rival.optimized);
         if (with_single) add(entry.single, rival.single);
       }
     }

@@ -23,19 +23,12 @@ double median_of(const Measured& measured) {
   return estimate(has_cycles ? measured.cycles : measured.ns).median;
 }
 
-enum class Among { rivals, inlined, c_abi };
-
-Among side_of(const BulkCosts& costs) {
-  if (costs.is_rival) return Among::rivals;
-  return costs.through_c_abi ? Among::c_abi : Among::inlined;
-}
-
 // The cheapest of one side; null: none was measured.
-const BulkCosts* cheapest(const std::vector<BulkCosts>& group, Among among,
+const BulkCosts* cheapest(const std::vector<BulkCosts>& group, Side side,
                           const Measured* BulkCosts::*path) {
   const BulkCosts* best = nullptr;
   for (const BulkCosts& costs : group) {
-    if (side_of(costs) != among || costs.*path == nullptr) continue;
+    if (costs.side != side || costs.*path == nullptr) continue;
     if (best == nullptr || median_of(*(costs.*path)) < median_of(*(best->*path))) best = &costs;
   }
   return best;
@@ -70,19 +63,19 @@ void BulkFigures::add_group(std::size_t batch, const std::vector<BulkCosts>& gro
 }
 
 void BulkFigures::add_singles(const std::vector<BulkCosts>& group) {
-  const BulkCosts* const rival = cheapest(group, Among::rivals, &BulkCosts::single);
-  if (rival == nullptr) return;
-  if (const BulkCosts* const best = cheapest(group, Among::inlined, &BulkCosts::single))
-    add(fmt::format("single, best backend ({}) to fastest malloc ({})", best->name, rival->name),
-        *best->single, *rival->single, single_to_malloc);
+  const BulkCosts* const malloc = cheapest(group, Side::malloc, &BulkCosts::single);
+  if (malloc == nullptr) return;
+  if (const BulkCosts* const best = cheapest(group, Side::backend, &BulkCosts::single))
+    add(fmt::format("single, best backend ({}) to fastest malloc ({})", best->name, malloc->name),
+        *best->single, *malloc->single, single_to_malloc);
 }
 
 void BulkFigures::add_c_abi(const std::vector<BulkCosts>& group, const Measured* called_floor) {
-  const BulkCosts* const best = cheapest(group, Among::c_abi, &BulkCosts::single);
+  const BulkCosts* const best = cheapest(group, Side::c_abi, &BulkCosts::single);
   if (best == nullptr) return;
-  if (const BulkCosts* const rival = cheapest(group, Among::rivals, &BulkCosts::single))
-    add(fmt::format("single, best backend ({}) to fastest malloc ({})", best->name, rival->name),
-        *best->single, *rival->single, c_abi_to_malloc);
+  if (const BulkCosts* const malloc = cheapest(group, Side::malloc, &BulkCosts::single))
+    add(fmt::format("single, best backend ({}) to fastest malloc ({})", best->name, malloc->name),
+        *best->single, *malloc->single, c_abi_to_malloc);
   if (called_floor != nullptr)
     add(fmt::format("single, best backend ({}) to the called floor", best->name), *best->single,
         *called_floor, c_abi_to_floor);
@@ -90,13 +83,13 @@ void BulkFigures::add_c_abi(const std::vector<BulkCosts>& group, const Measured*
 
 void BulkFigures::add_bulk_of_64(const std::vector<BulkCosts>& group,
                                  const Measured& pointer_copy) {
-  const BulkCosts* const rival = cheapest(group, Among::rivals, &BulkCosts::optimized);
+  const BulkCosts* const malloc = cheapest(group, Side::malloc, &BulkCosts::optimized);
   for (const BulkCosts& costs : group) {
     if (costs.name == "slab")
       add("bulk(64), slab to pointer copy", *costs.optimized, pointer_copy, slab_to_pointer_copy);
-    else if (has_bulk_figures(costs) && rival != nullptr)
-      add(fmt::format("bulk(64), {} to fastest malloc ({})", costs.name, rival->name),
-          *costs.optimized, *rival->optimized, bulk_to_malloc);
+    else if (has_bulk_figures(costs) && malloc != nullptr)
+      add(fmt::format("bulk(64), {} to fastest malloc ({})", costs.name, malloc->name),
+          *costs.optimized, *malloc->optimized, bulk_to_malloc);
   }
 }
 
@@ -109,7 +102,7 @@ void BulkFigures::add_bulk_of_16(const std::vector<BulkCosts>& group) {
 
 void BulkFigures::add_bulk_of_1(const std::vector<BulkCosts>& group) {
   for (const BulkCosts& costs : group)
-    if (!costs.is_rival && costs.stored != nullptr)
+    if (!is_rival(costs.side) && costs.stored != nullptr)
       add(fmt::format("bulk(1), {}: to a single call", costs.name), *costs.optimized, *costs.stored,
           one_to_single);
 }

@@ -16,8 +16,7 @@ namespace kmem::bench {
 // Who took part in a group, and what it cost by path; null: not measured in this group.
 struct BulkCosts {
   std::string name;
-  bool is_rival = false;
-  bool through_c_abi = false;
+  Side side = Side::backend;
   const Measured* generic = nullptr;
   const Measured* optimized = nullptr;
   const Measured* single = nullptr;

@@ -44,7 +44,7 @@ Table table_of(const BulkRows& of, const std::string& what) {
   return table;
 }
 
-// Each backend's optimized path and each rival's loop, batch by batch.
+// Each one's optimized path, or the loop that stands for it, batch by batch.
 Table table_beside_rivals(const std::vector<BulkRows>& all, const std::string& what) {
   Table table;
   table.title = fmt::format("beside the rivals: {}, cycles an object", what);
@@ -56,7 +56,7 @@ Table table_beside_rivals(const std::vector<BulkRows>& all, const std::string& w
       cells.push_back(fmt::format("{:.1f}", of.rows[i].optimized.median));
     table.rows.push_back(std::move(cells));
   }
-  table.note = "a rival has no bulk calls: so many mallocs, then so many frees";
+  table.note = "a rival without bulk calls: so many single ones, then so many frees";
   return table;
 }
 
@@ -89,7 +89,7 @@ std::string batch_name(std::size_t batch) {
 void add_bulk_tables(Report& report, const std::vector<BulkRows>& all, const std::string& what,
                      std::span<const Result> results) {
   for (const BulkRows& of : all)
-    if (!of.is_rival) report.tables.push_back(table_of(of, what));
+    if (of.has_bulk) report.tables.push_back(table_of(of, what));
   if (std::any_of(all.begin(), all.end(), [](const BulkRows& of) { return of.is_rival; }))
     report.tables.push_back(table_beside_rivals(all, what));
   report.tables.push_back(table_of_singles(what, results));

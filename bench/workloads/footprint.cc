@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <exception>
+#include <optional>
 
 #include "bench/apart.h"
 #include "bench/contenders.h"
@@ -77,13 +78,19 @@ Job job_of(const Settings& settings, const Contender& contender) {
   return job;
 }
 
-// A rival has a process of its own already.
-Course measure(const Contender& contender, const Job& job, const Settings& settings) {
+// A rival has a process of its own already. Nothing: it has no such work.
+std::optional<Course> measure(const Contender& contender, const Job& job, const Settings& settings,
+                              Report& report) {
   const Turn turn{BulkPath::single, 1, job.live_objects * passed_per_live_object};
-  const auto run = [&] { return contender.loop(job)->run(turn); };
-  const Outcome outcome = contender.kind() == std::string("rival")
-                              ? run()
-                              : run_apart(contender.name(), settings.patience_seconds, run);
+  Outcome outcome;
+  if (is_rival(contender.side())) {
+    const auto loop = loop_of(contender, job, "footprint", report);
+    if (loop == nullptr) return std::nullopt;
+    outcome = loop->run(turn);
+  } else {
+    outcome = run_apart(contender.name(), settings.patience_seconds,
+                        [&] { return contender.loop(job)->run(turn); });
+  }
   return Course(unpack(outcome.values), job.live_objects, job.object_bytes);
 }
 
@@ -159,11 +166,12 @@ void add_results(Report& report, const Contender& contender, const Params& param
 void add(Report& report, const Contender& contender, const Settings& settings) {
   const Job job = job_of(settings, contender);
   try {
-    const Course course = measure(contender, job, settings);
+    const std::optional<Course> course = measure(contender, job, settings, report);
+    if (!course) return;
     const Params params{{"objects", static_cast<std::int64_t>(job.live_objects)},
                         {"size", static_cast<std::int64_t>(job.object_bytes)}};
-    report.tables.front().rows.push_back(row_of(contender, job, course));
-    add_results(report, contender, params, course);
+    report.tables.front().rows.push_back(row_of(contender, job, *course));
+    add_results(report, contender, params, *course);
   } catch (const std::exception& error) {
     report.closing.push_back(fmt::format("failed: {}", error.what()));
     report.failed = true;

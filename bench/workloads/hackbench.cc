@@ -61,7 +61,7 @@ Report run_hackbench(const Settings& settings, Progress& progress) {
   const Params params = params_of(settings);
   Comparison comparison(settings, default_rounds, "message", report, progress);
   for (const auto& contender : contenders) {
-    comparison.add(*contender, contender->loop(job_of(settings)),
+    comparison.add(*contender, loop_of(*contender, job_of(settings), "hackbench", report),
                    {BulkPath::single, 1, settings.loops}, params);
   }
   comparison.measure();

@@ -52,11 +52,13 @@ Report run_list(const Settings& settings, Progress&) {
   report.tables.push_back(std::move(backends));
   Table rivals;
   rivals.title = "rivals on this machine; others by --rival NAME=FILE.so";
-  rivals.columns = {"name", "file"};
-  for (const RivalFile& rival : installed_rivals()) {
-    const std::string file = rival.path.empty() ? "the libc's own" : rival.path;
-    rivals.rows.push_back({rival.name, file});
-    report.results.push_back({rival.name, "rival", {{"file", file}}, "available", {1, 1, 1, 1, 1}});
+  rivals.columns = {"name", "is", "file"};
+  for (const Rival& rival : installed_rivals()) {
+    const std::string file = rival.file.empty() ? "the libc's own" : rival.file;
+    const std::string is = rival.side == Side::pool ? "pool" : "malloc";
+    rivals.rows.push_back({rival.name, is, file});
+    report.results.push_back(
+        {rival.name, "rival", {{"file", file}, {"is", is}}, "available", {1, 1, 1, 1, 1}});
   }
   report.tables.push_back(std::move(rivals));
   return report;

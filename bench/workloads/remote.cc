@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <initializer_list>
 #include <memory>
 
 #include "bench/workloads/comparison.h"
@@ -19,7 +21,7 @@ constexpr std::size_t default_rounds = 15;
 class RingAlone final : public Contender {
  public:
   std::string name() const override { return "ring alone"; }
-  const char* kind() const override { return "floor"; }
+  Side side() const override { return Side::floor; }
   std::unique_ptr<Loop> loop(const Job& job) const override {
     return std::make_unique<RemoteLoop<RingAloneWorld>>(job);
   }
@@ -27,6 +29,7 @@ class RingAlone final : public Contender {
 
 struct Row {
   std::size_t number;  // in the comparison
+  Side side;
   std::size_t bytes, batch;
   BulkPath path;
 };
@@ -39,18 +42,18 @@ Params params_of(const Row& row) {
 
 class RemoteRun {
  public:
-  explicit RemoteRun(Comparison& comparison) : comparison_(comparison) {}
+  RemoteRun(Comparison& comparison, Report& report) : comparison_(comparison), report_(report) {}
 
   void add(const Contender& contender, std::size_t bytes, const std::vector<std::size_t>& batches);
   Table table();
-  // The cheapest backend beside the cheapest rival, where there are both: a sentence each.
-  void compare_best(std::size_t bytes, std::size_t batch, std::vector<std::string>& sentences);
+  // The cheapest backend beside the cheapest malloc, where there are both: a sentence each.
+  void compare_best(std::size_t bytes, std::size_t batch);
 
  private:
-  std::string kind(const Row& row) const { return comparison_.competitor(row.number).kind; }
-  const Row* best(const std::string& kind, std::size_t bytes, std::size_t batch) const;
+  const Row* best(std::initializer_list<Side> sides, std::size_t bytes, std::size_t batch) const;
 
   Comparison& comparison_;
+  Report& report_;
   std::vector<Row> rows_;
 };
 
@@ -59,11 +62,12 @@ void RemoteRun::add(const Contender& contender, std::size_t bytes,
   Job job;
   job.work = Work::remote;
   job.object_bytes = bytes;
-  const std::shared_ptr<Loop> loop = contender.loop(job);
+  const std::shared_ptr<Loop> loop =
+      loop_of(contender, job, fmt::format("remote of {} bytes", bytes), report_);
   for (const std::size_t batch : batches) {
     for (const BulkPath path : {BulkPath::single, BulkPath::optimized}) {
-      if (contender.kind() == std::string("floor") && path == BulkPath::single) continue;
-      Row row{0, bytes, batch, path};
+      if (contender.side() == Side::floor && path == BulkPath::single) continue;
+      Row row{0, contender.side(), bytes, batch, path};
       row.number =
           comparison_.add(contender, loop, {path, batch, objects_per_turn}, params_of(row));
       if (row.number != Comparison::npos) rows_.push_back(row);
@@ -71,11 +75,12 @@ void RemoteRun::add(const Contender& contender, std::size_t bytes,
   }
 }
 
-const Row* RemoteRun::best(const std::string& kind_wanted, std::size_t bytes,
+const Row* RemoteRun::best(std::initializer_list<Side> sides, std::size_t bytes,
                            std::size_t batch) const {
   const Row* best = nullptr;
   for (const Row& row : rows_) {
-    if (row.bytes != bytes || row.batch != batch || kind(row) != kind_wanted) continue;
+    const bool is_of_sides = std::find(sides.begin(), sides.end(), row.side) != sides.end();
+    if (row.bytes != bytes || row.batch != batch || !is_of_sides) continue;
     if (best == nullptr ||
         comparison_.cycles(row.number).median < comparison_.cycles(best->number).median)
       best = &row;
@@ -89,8 +94,8 @@ Table RemoteRun::table() {
   table.columns = {"subject", "size", "bulk", "path", "cycles", "to ring alone"};
   for (const Row& row : rows_) {
     std::string ratio = "-";
-    if (kind(row) != "floor") {
-      const Row* ring = best("floor", row.bytes, row.batch);
+    if (row.side != Side::floor) {
+      const Row* ring = best({Side::floor}, row.bytes, row.batch);
       ratio = with_interval(comparison_.compare(row.number, ring->number, params_of(row)));
     }
     table.rows.push_back({comparison_.competitor(row.number).subject, fmt::format("{}", row.bytes),
@@ -101,16 +106,15 @@ Table RemoteRun::table() {
   return table;
 }
 
-void RemoteRun::compare_best(std::size_t bytes, std::size_t batch,
-                             std::vector<std::string>& sentences) {
-  const Row* backend = best("backend", bytes, batch);
-  const Row* rival = best("rival", bytes, batch);
-  if (backend == nullptr || rival == nullptr) return;
-  const Estimate ratio = comparison_.compare(backend->number, rival->number, params_of(*backend));
-  sentences.push_back(fmt::format("{} bytes, bulk {}: {} costs {} of {}", bytes, batch,
-                                  comparison_.competitor(backend->number).subject,
-                                  with_interval(ratio),
-                                  comparison_.competitor(rival->number).subject));
+void RemoteRun::compare_best(std::size_t bytes, std::size_t batch) {
+  const Row* backend = best({Side::backend, Side::c_abi}, bytes, batch);
+  const Row* malloc = best({Side::malloc}, bytes, batch);
+  if (backend == nullptr || malloc == nullptr) return;
+  const Estimate ratio = comparison_.compare(backend->number, malloc->number, params_of(*backend));
+  report_.closing.push_back(fmt::format("{} bytes, bulk {}: {} costs {} of {}", bytes, batch,
+                                        comparison_.competitor(backend->number).subject,
+                                        with_interval(ratio),
+                                        comparison_.competitor(malloc->number).subject));
 }
 
 }  // namespace
@@ -125,7 +129,7 @@ Report run_remote(const Settings& settings, Progress& progress) {
   const std::vector<std::size_t> sizes =
       settings.sizes.empty() ? std::vector<std::size_t>{256} : settings.sizes;
   Comparison comparison(settings, default_rounds, "object", report, progress);
-  RemoteRun run(comparison);
+  RemoteRun run(comparison, report);
   for (const std::size_t bytes : sizes) {
     for (const auto& contender : contenders) run.add(*contender, bytes, batches);
     run.add(RingAlone(), bytes, batches);
@@ -133,7 +137,7 @@ Report run_remote(const Settings& settings, Progress& progress) {
   comparison.measure();
   report.tables.push_back(run.table());
   for (const std::size_t bytes : sizes)
-    for (const std::size_t batch : batches) run.compare_best(bytes, batch, report.closing);
+    for (const std::size_t batch : batches) run.compare_best(bytes, batch);
   return report;
 }
 

@@ -56,10 +56,11 @@ Report run_socket(const Settings& settings, Progress& progress) {
     Job job;
     job.work = Work::socket;
     job.threads = workers;
+    const std::string what = fmt::format("socket by {} workers", workers);
     const std::size_t first = comparison.count();
     for (const auto& contender : contenders) {
       const std::size_t number = comparison.add(
-          *contender, contender->loop(job),
+          *contender, loop_of(*contender, job, what, report),
           {BulkPath::single, 1, std::max<std::uint64_t>(opens_per_turn / workers, 1)},
           params_of(workers));
       if (number != Comparison::npos) rows.push_back({number, first, workers});

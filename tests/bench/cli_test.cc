@@ -10,6 +10,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "tests/bench/run_program.h"
@@ -254,6 +255,109 @@ TEST(Cli, BackendsTakePartThroughTheirSharedLibraries) {
   EXPECT_NE(figures.find("(C ABI)) to fastest malloc (glibc)"), std::string::npos) << figures;
   EXPECT_NE(figures.find("(C ABI)) to the called floor"), std::string::npos) << figures;
   EXPECT_EQ(run("hackbench --rounds 1 --loops 20 --abi --backend slub").status, 0);
+}
+
+// Those that every build has.
+const std::string all_pools = "boost-pool,boost-singleton-pool,pmr,pmr-synchronized";
+
+TEST(Cli, PoolsTakePartInBulkBesideTheMallocs) {
+  const Outcome bulk =
+      run("bulk --rounds 2 --bulk 1,16 --backend slub --format json --rivals glibc," + all_pools);
+  ASSERT_EQ(bulk.status, 0) << bulk.output;
+  const Json document = Json::parse(bulk.output);
+  std::vector<std::string> subjects;
+  for (const Json& result : document["results"]) {
+    if (result["kind"] == "rival") subjects.push_back(result["subject"]);
+    EXPECT_GT(result["median"], 0) << result;
+  }
+  for (const char* pool : {"boost-pool", "boost-singleton-pool", "pmr", "pmr-synchronized"})
+    EXPECT_EQ(std::count(subjects.begin(), subjects.end(), pool), 2 * (2 + 2)) << pool;
+  const std::vector<std::string> figures = figures_of(document);
+  EXPECT_EQ(count_with(figures, "to fastest malloc (glibc)"), 1u);
+  EXPECT_EQ(count_with(figures, "boost"), 0u) << "a pool counts as a malloc";
+}
+
+TEST(Cli, PoolsOfOneThreadAreLeftOutWhereThreadsShareObjects) {
+  const char* const commands[] = {"remote --rounds 1 --bulk 8", "footprint --objects 20000",
+                                  "bulk --rounds 1 --bulk 8 --threads 2"};
+  for (const std::string command : commands) {
+    const Outcome outcome = run(command + " --backend slub --rivals " + all_pools);
+    ASSERT_EQ(outcome.status, 0) << outcome.output;
+    const std::string work = command.substr(0, command.find(' '));
+    for (const std::string pool : {"boost-pool", "pmr"})
+      EXPECT_NE(outcome.output.find("left out: " + pool + " does not do " + work),
+                std::string::npos)
+          << outcome.output;
+    for (const char* pool : {"boost-singleton-pool  ", "pmr-synchronized  "})
+      EXPECT_NE(outcome.output.find(pool), std::string::npos) << outcome.output;
+  }
+}
+
+TEST(Cli, PoolsServeAWorkerAloneAndHaveNoKmalloc) {
+  const Outcome socket =
+      run("socket --rounds 1 --threads 1 --backend slub --format json --rivals " + all_pools);
+  ASSERT_EQ(socket.status, 0) << socket.output;
+  const Json document = Json::parse(socket.output);
+  EXPECT_EQ(document["ratios"].size(), 4u);
+  const Outcome hackbench =
+      run("hackbench --rounds 1 --loops 20 --backend slub --rivals pmr-synchronized");
+  ASSERT_EQ(hackbench.status, 0) << hackbench.output;
+  EXPECT_NE(hackbench.output.find("left out: pmr-synchronized does not do hackbench"),
+            std::string::npos)
+      << hackbench.output;
+}
+
+TEST(Cli, APoolIsLeftOutForASizeThatItDoesNotHave) {
+  const Outcome bulk =
+      run("bulk --rounds 1 --bulk 1 --size 100,64 --backend slub --rivals boost-singleton-pool");
+  ASSERT_EQ(bulk.status, 0) << bulk.output;
+  EXPECT_NE(bulk.output.find("left out: boost-singleton-pool does not do bulk of 100 bytes"),
+            std::string::npos)
+      << bulk.output;
+  EXPECT_EQ(bulk.output.find("does not do bulk of 64 bytes"), std::string::npos) << bulk.output;
+}
+
+TEST(Cli, RteMempoolHasBulkCallsOfItsOwn) {
+  if (run("list").output.find("rte_mempool") == std::string::npos)
+    GTEST_SKIP() << "built without DPDK";
+  const Outcome bulk =
+      run("bulk --rounds 1 --bulk 1,16 --backend slub --format json --rivals rte_mempool");
+  if (bulk.output.find("EAL cannot start") != std::string::npos) GTEST_SKIP() << bulk.output;
+  ASSERT_EQ(bulk.status, 0) << bulk.output;
+  int paths = 0, improved = 0;
+  const Json document = Json::parse(bulk.output);
+  for (const Json& result : document["results"]) {
+    paths += result["subject"] == "rte_mempool" ? 1 : 0;
+    EXPECT_GT(result["median"], 0) << result;
+  }
+  for (const Json& ratio : document["ratios"])
+    if (ratio["of"] == "rte_mempool" && ratio["params"]["to_path"] == "generic") ++improved;
+  EXPECT_EQ(paths, 2 * (2 * 2 + 2));  // metrics; generic and optimized by batch, two singles
+  EXPECT_EQ(improved, 2);
+  const Outcome remote = run("remote --rounds 1 --bulk 8 --backend slub --rivals rte_mempool");
+  EXPECT_EQ(remote.status, 0) << remote.output;
+  EXPECT_NE(remote.output.find("left out: rte_mempool"), std::string::npos) << remote.output;
+}
+
+// A copy of the program with a pool's program beside it that fails.
+TEST(Cli, APoolThatCannotStartIsLeftOutOfAllAndAnErrorByName) {
+  namespace fs = std::filesystem;
+  const fs::path folder = temporary("programs");
+  fs::create_directory(folder);
+  for (const char* name : {"kmem-bench", "kmem-bench-malloc"})
+    fs::copy_file(fs::path(test_program).parent_path() / name, folder / name);
+  std::ofstream(folder / "kmem-bench-dpdk") << "#!/bin/sh\nexit 3\n";
+  fs::permissions(folder / "kmem-bench-dpdk", fs::perms::owner_all);
+  const std::string built = std::exchange(test_program, folder / "kmem-bench");
+  const Outcome all = run("bulk --rounds 1 --bulk 1 --backend slub --rivals all");
+  const Outcome named = run("bulk --rounds 1 --bulk 1 --backend slub --rivals rte_mempool");
+  test_program = built;
+  fs::remove_all(folder);
+  const std::string why = "rival rte_mempool: its process ended with status 3";
+  EXPECT_EQ(all.status, 0) << all.output;
+  EXPECT_NE(all.output.find("left out: " + why), std::string::npos) << all.output;
+  EXPECT_EQ(named.status, 2);
+  EXPECT_EQ(named.output, "kmem-bench: " + why + "\n");
 }
 
 TEST(Cli, RivalsPassObjectsBetweenThreads) {
