@@ -18,6 +18,10 @@ bool is_shared(const Job& job) noexcept {
   return true;
 }
 
+bool is_handed_over(const Job& job) noexcept {
+  return job.work == Work::remote || job.work == Work::hackbench || job.work == Work::footprint;
+}
+
 bool is_rival(Side side) noexcept { return side == Side::malloc || side == Side::pool; }
 
 const char* kind_of(Side side) noexcept {

@@ -34,6 +34,9 @@ static_assert(std::is_trivially_copyable_v<Job>);
 
 // Whether threads of the job take objects from one cache, or pass them to each other.
 bool is_shared(const Job& job) noexcept;
+// Whether another thread than the one that allocated frees most objects of the job, one after
+// another.
+bool is_handed_over(const Job& job) noexcept;
 
 // single: one call for each object, held in a register; stored: the same through a slot of memory,
 // as a bulk call's caller has it; generic: the library's loop; optimized: the backend's own path.

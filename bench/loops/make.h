@@ -11,12 +11,15 @@
 
 namespace kmem::bench {
 
-// What a world may say of itself: `one_thread`, that its objects belong to one thread; `takes()`,
-// which sizes it has.
+// What a world may say of itself: `one_thread`, that its objects belong to one thread;
+// `slow_hand_over`, that a free on another thread would take all day; `takes()`, which sizes it
+// has.
 template <ObjectWorld W>
 bool is_declined(const Job& job) {
   if constexpr (requires { requires W::one_thread; })
     if (is_shared(job)) return true;
+  if constexpr (requires { requires W::slow_hand_over; })
+    if (is_handed_over(job)) return true;
   if constexpr (requires { W::takes(job.object_bytes); }) return !W::takes(job.object_bytes);
   return false;
 }

@@ -281,10 +281,10 @@ TEST(Cli, PoolsOfOneThreadAreLeftOutWhereThreadsShareObjects) {
   const struct {
     const char* work;
     const char* options;
-    const char* synchronized;  // remote: pmr-synchronized takes 100 microseconds an object
+    const char* synchronized;
   } cases[] = {{"remote", "--rounds 1 --bulk 8", "boost-singleton-pool"},
-               {"footprint", "--objects 2000", "pmr-synchronized"},
-               {"bulk", "--rounds 1 --bulk 8 --threads 2", "boost-singleton-pool"}};
+               {"footprint", "--objects 2000", "boost-singleton-pool"},
+               {"bulk", "--rounds 1 --bulk 8 --threads 2", "pmr-synchronized"}};
   for (const auto& [work, options, synchronized] : cases) {
     const Outcome outcome = run(std::string(work)
                                     .append(" --backend slub ")
@@ -300,6 +300,14 @@ TEST(Cli, PoolsOfOneThreadAreLeftOutWhereThreadsShareObjects) {
     EXPECT_NE(outcome.output.find(std::string(synchronized) + "  "), std::string::npos)
         << outcome.output;
   }
+}
+
+// A free on another thread takes it 100 microseconds.
+TEST(Cli, ASlowPoolDeclinesWhatIsHandedOver) {
+  const Outcome remote = run("remote --rounds 1 --bulk 8 --backend slub --rivals pmr-synchronized");
+  ASSERT_EQ(remote.status, 0) << remote.output;
+  EXPECT_NE(remote.output.find("left out: pmr-synchronized does not do remote"), std::string::npos)
+      << remote.output;
 }
 
 TEST(Cli, PoolsServeAWorkerAloneAndHaveNoKmalloc) {
