@@ -18,6 +18,9 @@
 //   buddy       pages: one per node               free blocks
 //   arena       pages: chunk map                  which 4 MiB chunk belongs to which node
 //   metadata    pages: metadata allocator         a leaf
+//   pools       api: the list of memory pools     pools come and go, fork
+//   mempool     api: Mempool::lock_               one pool's reserve and queue; a leaf: alloc_fn,
+//                                                 free_fn and all of the above run without it
 //
 // No lock is ever held while a restartable sequence runs or a constructor is called.
 #pragma once
@@ -30,11 +33,11 @@ namespace kmem {
 // clang-format off
 enum class LockRank : std::uint8_t {
   kmalloc, registry, drain, cpu, alien, node, page_list, remote, heap, pages_cpu, buddy, arena,
-  metadata, count
+  metadata, pools, mempool, count
 };
 inline constexpr const char* lock_rank_names[] = {
   "kmalloc", "registry", "drain", "cpu", "alien", "node", "page_list", "remote", "heap",
-  "pages_cpu", "buddy", "arena", "metadata"
+  "pages_cpu", "buddy", "arena", "metadata", "pools", "mempool"
 };
 // clang-format on
 static_assert(sizeof(lock_rank_names) / sizeof(lock_rank_names[0]) ==
