@@ -23,19 +23,19 @@ void for_each_part(F&& visit) noexcept {
 // In the order of common/sync/lock_rank.h.
 void before_fork() noexcept {
   parts_lock.unranked().lock();
+  Mempool::prepare_fork();
   for_each_part([](ForkPart& part) { part.lock_caches(); });
   percpu::prepare_fork();
   for_each_part([](ForkPart& part) { part.lock_backends(); });
   pages::prepare_fork();
-  Mempool::prepare_fork();
 }
 
 void after_fork(bool in_child) noexcept {
-  Mempool::after_fork(in_child);
   pages::after_fork();
   for_each_part([](ForkPart& part) { part.unlock_backends(); });
   percpu::after_fork();
   for_each_part([](ForkPart& part) { part.unlock_caches(); });
+  Mempool::after_fork(in_child);
   parts_lock.unranked().unlock();
 }
 

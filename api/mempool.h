@@ -146,6 +146,7 @@ class Mempool {
   List queue_;     // requests, the oldest first
   ListNode link_;  // the list of all pools
 };
-static_assert(sizeof(Mempool) <= sizeof(mempool_t) && alignof(Mempool) <= alignof(mempool_t));
+static_assert(sizeof(Mempool) <= sizeof(mempool_t));
+static_assert(alignof(Mempool) <= alignof(mempool_t));
 
 }  // namespace kmem
