@@ -3,7 +3,6 @@
 #include <cstring>
 
 #include "api/chosen_backend.h"
-#include "common/nodes/topology.h"
 #include "kmem/slab.h"
 
 // The C header repeats the values as macros: both must agree.
@@ -48,12 +47,7 @@ bool refuse_null(const kmem_cache* cache, const char* call) noexcept {
   return true;
 }
 
-bool refuse_node(int node, const char* call) noexcept {
-  if (node == NUMA_NO_NODE || (node >= 0 && node < kmem::nodes::count())) return false;
-  kmem::warn("%s: there is no node %d (there are %d)", call, node, kmem::nodes::count());
-  errno = EINVAL;
-  return true;
-}
+using kmem::refuse_node;
 
 }  // namespace
 

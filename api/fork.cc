@@ -2,6 +2,7 @@
 
 #include <pthread.h>
 
+#include "api/mempool.h"
 #include "common/pages/pages.h"
 #include "common/percpu/sequences.h"
 #include "common/sync/ranked_lock.h"
@@ -22,26 +23,43 @@ void for_each_part(F&& visit) noexcept {
 // In the order of common/sync/lock_rank.h.
 void before_fork() noexcept {
   parts_lock.unranked().lock();
+  Mempool::prepare_fork();
   for_each_part([](ForkPart& part) { part.lock_caches(); });
   percpu::prepare_fork();
   for_each_part([](ForkPart& part) { part.lock_backends(); });
   pages::prepare_fork();
 }
 
-void after_fork() noexcept {
+void after_fork(bool in_child) noexcept {
   pages::after_fork();
   for_each_part([](ForkPart& part) { part.unlock_backends(); });
   percpu::after_fork();
   for_each_part([](ForkPart& part) { part.unlock_caches(); });
+  Mempool::after_fork(in_child);
   parts_lock.unranked().unlock();
+}
+
+void in_parent() noexcept { after_fork(false); }
+void in_child() noexcept { after_fork(true); }
+
+// With parts_lock held.
+void register_handlers() noexcept {
+  static constinit bool registered = false;
+  if (!registered) pthread_atfork(before_fork, in_parent, in_child);
+  registered = true;
 }
 
 }  // namespace
 
 void join_fork(ForkPart& part) noexcept {
   Guard guard(parts_lock);
-  if (parts.empty()) pthread_atfork(before_fork, after_fork, after_fork);
+  register_handlers();
   parts.push_back(&part.link);
+}
+
+void join_fork() noexcept {
+  Guard guard(parts_lock);
+  register_handlers();
 }
 
 }  // namespace kmem

@@ -19,5 +19,7 @@ struct ForkPart {
 
 // Once a world, when its first cache is made.
 void join_fork(ForkPart& part) noexcept;
+// For what has no part of its own: memory pools. Any number of times.
+void join_fork() noexcept;
 
 }  // namespace kmem

@@ -18,6 +18,13 @@ void* refuse_kmalloc(std::size_t bytes, gfp_t gfp) noexcept {
   return nullptr;
 }
 
+bool refuse_node(int node, const char* call) noexcept {
+  if (node == no_node || (node >= 0 && node < nodes::count())) return false;
+  warn("%s: there is no node %d (there are %d)", call, node, nodes::count());
+  errno = EINVAL;
+  return true;
+}
+
 void* alloc_large(std::size_t bytes, gfp_t gfp, int node) noexcept {
   pages::Page* page = nullptr;
   if (pages::start()) {

@@ -18,6 +18,7 @@ inline constexpr std::size_t kvmalloc_max_bytes = INT32_MAX;
 // Cold ends that do not depend on the backend (kmem.cc).
 void* refuse_kmalloc(std::size_t bytes, gfp_t gfp) noexcept;  // nullptr, EINVAL, one line
 void* alloc_large(std::size_t bytes, gfp_t gfp, int node) noexcept;
+bool refuse_node(int node, const char* call) noexcept;  // as above, if there is no such node
 void report_kfree(const void* object) noexcept;
 // Frees a large block or run; false if object is not the start of one.
 bool free_large(void* object, const pages::Page* page) noexcept;

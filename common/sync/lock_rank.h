@@ -4,6 +4,10 @@
 // two locks of one rank are never held together, except where a comment at the second says why.
 //
 //   rank        lock                              protects
+//   pools       api: list of memory pools         create, destroy, fork
+//   mempool     api: Mempool::lock_               one pool's reserve and queue. No lock is taken
+//                                                 under it but by signal handlers, which may
+//                                                 allocate over its holder: hence so low
 //   kmalloc     api: KmallocCaches::making_       making a size class's cache
 //   registry    api: Registry::mutex_             list of caches, reference counts; create, destroy
 //   drain       percpu: one per process           who may point caches at the dummy area
@@ -29,12 +33,12 @@ namespace kmem {
 
 // clang-format off
 enum class LockRank : std::uint8_t {
-  kmalloc, registry, drain, cpu, alien, node, page_list, remote, heap, pages_cpu, buddy, arena,
-  metadata, count
+  pools, mempool, kmalloc, registry, drain, cpu, alien, node, page_list, remote, heap, pages_cpu,
+  buddy, arena, metadata, count
 };
 inline constexpr const char* lock_rank_names[] = {
-  "kmalloc", "registry", "drain", "cpu", "alien", "node", "page_list", "remote", "heap",
-  "pages_cpu", "buddy", "arena", "metadata"
+  "pools", "mempool", "kmalloc", "registry", "drain", "cpu", "alien", "node", "page_list",
+  "remote", "heap", "pages_cpu", "buddy", "arena", "metadata"
 };
 // clang-format on
 static_assert(sizeof(lock_rank_names) / sizeof(lock_rank_names[0]) ==
