@@ -58,6 +58,7 @@
 #include "backends/slub/slab_state.h"
 #include "common/base/assert.h"
 #include "common/base/attributes.h"
+#include "common/base/bits.h"
 #include "common/base/intrusive_list.h"
 #include "common/pages/pages.h"
 #include "common/percpu/policies.h"
@@ -206,6 +207,11 @@ class Cache {
 
   bool shrink() noexcept;
   bool retune(const Tunables&) noexcept { return false; }
+  // Whether the first node's lock is on the line of what each call reads, as only an embedded
+  // one's.
+  bool shares_hot_line() const noexcept {
+    return line_of(&link_) == line_of(&node_at(0).list_lock);
+  }
   Tunables tunables() const noexcept { return {0, 0, 0}; }
   CacheUsage usage() noexcept;
   PathCounts path_counts() const noexcept;
@@ -328,6 +334,9 @@ class Cache {
   bool is_object(const Page* slab, const void* object) const noexcept {
     return owns(pages::page_of(object), object) && pages::page_of(object)->head == slab;
   }
+  static std::uintptr_t line_of(const void* place) noexcept {
+    return reinterpret_cast<std::uintptr_t>(place) / cache_line_bytes;
+  }
   void lock(Node& node) noexcept {
     count(Event::list_lock);
     node.list_lock.lock();
@@ -340,10 +349,10 @@ class Cache {
   // First line: the fast paths and owns().
   Cpus cpus_;
   std::size_t link_ = 0;
+  struct Nothing {};  // a node that is embedded lies where it hurts: see shares_hot_line()
+  [[no_unique_address]] mutable std::conditional_t<embeds_node, Node, Nothing> embedded_;
   ObjectDivider divider_;
   std::size_t slot_bytes_ = 0;
-  struct Nothing {};
-  [[no_unique_address]] mutable std::conditional_t<embeds_node, Node, Nothing> embedded_;
 
   SeparateNode* nodes_ = nullptr;
   int node_count_ = 0;

@@ -26,6 +26,7 @@ class AlikeBatches {
   std::size_t loops_for(std::size_t objects) const noexcept {
     return std::max<std::size_t>(objects / batch_, 1);
   }
+  std::size_t objects_in(std::size_t loops) const noexcept { return loops * batch_; }
 
  private:
   std::size_t batch_;
@@ -43,6 +44,11 @@ class DrawnBatches {
   std::size_t most() const noexcept { return random_batch_most; }
   std::size_t loops_for(std::size_t objects) const noexcept {
     return std::max<std::size_t>(objects / ((random_batch_most + 1) / 2), 1);
+  }
+  std::size_t objects_in(std::size_t loops) const noexcept {
+    std::size_t sum = 0;
+    for (std::size_t i = 0; i < loops; ++i) sum += sizes_[(at_ + i) % count];
+    return sum;
   }
 
  private:
@@ -118,43 +124,39 @@ class BulkLoop final : public Loop {
     return measure(turn, live, AlikeBatches(turn.batch));
   }
   template <class Batches>
-  Sample measure(const Turn& turn, WorkingSet& live, Batches batches) {
+  Sample measure(const Turn& turn, WorkingSet& live, const Batches& batches) {
+    if (live.empty()) return measure(turn, batches, [](std::size_t, void**) {});
+    return measure(turn, batches, [&](std::size_t n, void** batch) { live.exchange(n, batch); });
+  }
+  // exchange(n, batch): puts what is to be freed in the place of what was allocated.
+  template <class Batches, class Exchange>
+  Sample measure(const Turn& turn, const Batches& batches, Exchange exchange) {
     const std::size_t loops = batches.loops_for(turn.objects);
     std::vector<void*> array(batches.most());
     switch (turn.path) {
       case BulkPath::single:
-        return run_single(turn.objects, live);
+        return run_single(turn.objects, exchange);
       case BulkPath::stored:
         return run_stored(turn.objects, array.data());
       case BulkPath::generic:
-        return run_generic(loops, batches, array.data(), live);
+        return run_generic(loops, batches, array.data(), exchange);
       case BulkPath::optimized:
         break;
     }
-    return run_optimized(loops, batches, array.data(), live);
+    return run_optimized(loops, batches, array.data(), exchange);
   }
 
   [[noreturn]] static void no_memory() { throw std::runtime_error("no memory in the bulk run"); }
 
-  [[gnu::noinline]] Sample run_single(std::size_t objects, WorkingSet& live) {
-    if (!live.empty()) return run_single_cold(objects, live);
+  template <class Exchange>
+  [[gnu::noinline]] Sample run_single(std::size_t objects, Exchange exchange) {
     const Stopwatch watch;
     for (std::size_t i = 0; i < objects; ++i) {
       void* object = W::alloc(cache_, gfp::kernel);
       if (object == nullptr) [[unlikely]]
         no_memory();
       asm volatile("" : "+r"(object) : : "memory");
-      W::free(cache_, object);
-    }
-    return watch.per(static_cast<double>(objects));
-  }
-  [[gnu::noinline]] Sample run_single_cold(std::size_t objects, WorkingSet& live) {
-    const Stopwatch watch;
-    for (std::size_t i = 0; i < objects; ++i) {
-      void* object = W::alloc(cache_, gfp::kernel);
-      if (object == nullptr) [[unlikely]]
-        no_memory();
-      live.exchange(1, &object);
+      exchange(1, &object);
       W::free(cache_, object);
     }
     return watch.per(static_cast<double>(objects));
@@ -172,40 +174,36 @@ class BulkLoop final : public Loop {
     return watch.per(static_cast<double>(objects));
   }
 
-  template <class Batches>
+  template <class Batches, class Exchange>
   [[gnu::noinline]] Sample run_generic(std::size_t loops, Batches batches, void** array,
-                                       WorkingSet& live) {
-    const bool exchanges = !live.empty();
-    std::size_t objects = 0;
+                                       Exchange exchange) {
+    const auto objects = static_cast<double>(batches.objects_in(loops));
     const Stopwatch watch;
     for (std::size_t i = 0; i < loops; ++i) {
       const std::size_t batch = batches.next();
       if (!W::alloc_bulk_generic(cache_, gfp::kernel, batch, array)) [[unlikely]]
         no_memory();
       asm volatile("" : : "r"(array) : "memory");
-      if (exchanges) live.exchange(batch, array);
+      exchange(batch, array);
       W::free_bulk_generic(cache_, batch, array);
-      objects += batch;
     }
-    return watch.per(static_cast<double>(objects));
+    return watch.per(objects);
   }
 
-  template <class Batches>
+  template <class Batches, class Exchange>
   [[gnu::noinline]] Sample run_optimized(std::size_t loops, Batches batches, void** array,
-                                         WorkingSet& live) {
-    const bool exchanges = !live.empty();
-    std::size_t objects = 0;
+                                         Exchange exchange) {
+    const auto objects = static_cast<double>(batches.objects_in(loops));
     const Stopwatch watch;
     for (std::size_t i = 0; i < loops; ++i) {
       const std::size_t batch = batches.next();
       if (!W::alloc_bulk(cache_, gfp::kernel, batch, array)) [[unlikely]]
         no_memory();
       asm volatile("" : : "r"(array) : "memory");
-      if (exchanges) live.exchange(batch, array);
+      exchange(batch, array);
       W::free_bulk(cache_, batch, array);
-      objects += batch;
     }
-    return watch.per(static_cast<double>(objects));
+    return watch.per(objects);
   }
 
   unsigned threads_;
